@@ -1,0 +1,49 @@
+// What the plan checker and the planners may assume about an op, as data. OpDefs in ops/ are the
+// source; the checker is handed a table of them and knows no op by name.
+#ifndef MILLRACE_GRAPH_OP_TRAITS_H_
+#define MILLRACE_GRAPH_OP_TRAITS_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace millrace {
+
+// What a Call of this op does with the node's nested graphs.
+enum class ControlFlow : uint8_t {
+  kNone,
+  // inputs: condition (bool, one element, on the host), then captures. Both bodies take the captures
+  // as their inputs, one to one, and give the node's outputs, one to one.
+  kIf,
+};
+
+// What a Collective of this op does over the mesh axes its node names in attribute "axis".
+enum class CommKind : uint8_t {
+  kNone, kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kPublish, kTakeLatest,
+};
+
+struct InPlacePair {
+  int output = 0;
+  int input = 0;
+  bool operator==(const InPlacePair&) const = default;
+};
+
+struct OpTraits {
+  // A kernel may write `output` over the very bytes of `input`; every kernel of the op must be right
+  // when it does. The pair only applies when both have the same type.
+  std::vector<InPlacePair> in_place;
+  // Operands the host must read (shapes, k, conditions): they lie in host memory.
+  std::vector<int> host_inputs;
+  ControlFlow control_flow = ControlFlow::kNone;
+  CommKind comm = CommKind::kNone;
+  bool host_call = false;          // output sizes depend on data: runs on the host, by HostCall only
+  bool has_effects = false;        // not removable, not duplicable
+  bool deterministic = true;       // same inputs, same bits
+};
+
+// By op name. An op that is not in the table is unknown to whoever holds the table.
+using OpTraitsTable = std::map<std::string, OpTraits, std::less<>>;
+
+}  // namespace millrace
+
+#endif  // MILLRACE_GRAPH_OP_TRAITS_H_

@@ -1,0 +1,48 @@
+// The safetensors format: 8-byte header length, JSON header, raw little-endian data. Files are
+// mapped, not read: a tensor's bytes are loaded when touched.
+#ifndef MILLRACE_GRAPH_SAFETENSORS_H_
+#define MILLRACE_GRAPH_SAFETENSORS_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/status.h"
+#include "graph/tensor.h"
+
+namespace millrace {
+
+class SafetensorsFile {
+ public:
+  // BadInputError (with byte offsets) for anything malformed: header longer than the file or than
+  // 100 MB, unknown dtype, offsets that overlap, leave holes or pass the end, sizes that disagree.
+  static absl::StatusOr<SafetensorsFile> Open(const std::string& path);
+
+  std::vector<std::string> names() const;  // sorted
+  // Shares the mapping. MissingFile-like BadInputError with the nearest name when absent.
+  absl::StatusOr<Tensor> Get(std::string_view name) const;
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  struct Entry {
+    TensorType type;
+    int64_t begin = 0;  // absolute file offset
+  };
+  std::string path_;
+  std::shared_ptr<const std::byte> mapping_;
+  std::map<std::string, Entry, std::less<>> entries_;
+  std::map<std::string, std::string> metadata_;
+};
+
+// Writes tensors in the order given, each at an offset that is a multiple of its element size.
+// Atomic: a temporary file in the same folder, fsync, rename.
+absl::Status WriteSafetensors(const std::string& path,
+                              const std::vector<std::pair<std::string, Tensor>>& tensors,
+                              const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace millrace
+
+#endif  // MILLRACE_GRAPH_SAFETENSORS_H_

@@ -1,0 +1,57 @@
+// A rewrite pass: a named function Graph -> changed?; deterministic, idempotent, runnable alone. It
+// records each application and each refusal, so `explain` and `bisect` work on single rewrites.
+#ifndef MILLRACE_PASSES_PASS_H_
+#define MILLRACE_PASSES_PASS_H_
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/machine.h"
+#include "graph/status.h"
+#include "graph/target.h"
+
+namespace millrace {
+
+// One application or refusal of a rewrite.
+struct RewriteRecord {
+  std::string pass;
+  std::string rule;                // within the pass: "drop-identity"
+  std::vector<std::string> nodes;  // names before
+  std::string result;              // applied: what came of it; refused: why not
+  bool applied = false;
+};
+
+struct PassContext {
+  const MachineSpec* machine = nullptr;
+  const Target* target = nullptr;
+  std::vector<RewriteRecord> records;
+
+  void Applied(std::string_view rule, std::vector<std::string> nodes, std::string_view result);
+  void Refused(std::string_view rule, std::vector<std::string> nodes, std::string_view why);
+  std::string_view running_pass;  // set by the pass manager
+};
+
+struct Pass {
+  std::string name;  // "eliminate-identity"
+  std::string doc;   // one line
+  absl::StatusOr<bool> (*run)(Graph& graph, PassContext& context) = nullptr;
+};
+
+struct RunPassesOptions {
+  bool verify_each = true;  // graph verifier and inference after each pass that changed something
+  // Called after each pass, changed or not (dumps).
+  std::function<absl::Status(const Pass&, const Graph&, bool changed)> after;
+};
+
+// In order. A pass that breaks the graph is an InternalError naming it; so is one that says "not
+// changed" and lies (in verify_each mode).
+absl::StatusOr<bool> RunPasses(std::span<const Pass> passes, Graph& graph, PassContext& context,
+                               const RunPassesOptions& options = {});
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_PASS_H_

@@ -1,0 +1,35 @@
+// The compiler: a graph in, a PlanBundle out. Reads as one flat function in pipeline.cc.
+#ifndef MILLRACE_PASSES_PIPELINE_H_
+#define MILLRACE_PASSES_PIPELINE_H_
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/machine.h"
+#include "graph/plan.h"
+#include "graph/status.h"
+#include "graph/target.h"
+#include "passes/pass.h"
+
+namespace millrace {
+
+struct CompileOptions {
+  std::string device = "cpu:0";  // where nodes without a device of their own go
+  int threads = 0;               // team of the compute stream; 0: the device's
+};
+
+struct CompileResult {
+  PlanBundle plan;
+  std::vector<RewriteRecord> records;
+};
+
+// `graph` is inferred and verified. UsageError: a device the machine lacks; BadInputError: an op the
+// target has no kernel for (all of them named); InfeasibleError: more memory than the device has,
+// with the bytes needed.
+absl::StatusOr<CompileResult> Compile(Graph graph, const MachineSpec& machine,
+                                      const Target& target, const CompileOptions& options = {});
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_PIPELINE_H_

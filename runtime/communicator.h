@@ -1,0 +1,90 @@
+// Communicator: moves bytes between devices of a run. The executor asks for channels and groups
+// while it prepares, and uses them from the streams while it runs. Implementations: distributed/.
+#ifndef MILLRACE_RUNTIME_COMMUNICATOR_H_
+#define MILLRACE_RUNTIME_COMMUNICATOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/mesh.h"
+#include "graph/op_traits.h"
+#include "graph/status.h"
+#include "graph/types.h"
+#include "runtime/device.h"
+
+namespace millrace {
+
+// One end of a run: a program at a mesh coordinate, with the device it runs on.
+struct Endpoint {
+  int32_t program = 0;
+  std::vector<int64_t> coordinates;
+  auto operator<=>(const Endpoint&) const = default;
+};
+
+// One direction between two endpoints. Send and Recv meet in order; both are issued to streams and
+// end (in stream order) when the bytes lie in the receiver's slice.
+class SendPort {
+ public:
+  virtual ~SendPort() = default;
+  virtual absl::Status Send(Stream& stream, const std::byte* from, int64_t size_bytes) = 0;
+};
+class RecvPort {
+ public:
+  virtual ~RecvPort() = default;
+  virtual absl::Status Recv(Stream& stream, std::byte* to, int64_t size_bytes) = 0;
+};
+
+struct CollectiveSpec {
+  CommKind kind = CommKind::kNone;
+  Reduction reduction = Reduction::kSum;
+  DType dtype = DType::kF32;
+  int64_t count = 0;       // elements of the node's input on each device
+  int root = 0;            // kBroadcast: rank within the group
+};
+
+// A group of endpoints that run collectives together, in the same order.
+class Group {
+ public:
+  virtual ~Group() = default;
+  virtual absl::Status Run(Stream& stream, const CollectiveSpec& spec, const std::byte* input,
+                           std::byte* output) = 0;
+};
+
+// A versioned mailbox: the latest published bytes win; readers never block writers.
+class Mailbox {
+ public:
+  virtual ~Mailbox() = default;
+  virtual absl::Status Publish(Stream& stream, const std::byte* from, int64_t size_bytes) = 0;
+  // Version 0 (zeros) before the first Publish.
+  virtual absl::Status TakeLatest(Stream& stream, std::byte* to, int64_t size_bytes) = 0;
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  // Called once per local endpoint while preparing, before any port is opened.
+  virtual absl::Status Register(const Endpoint& self, Device& device,
+                                Cancellation& cancellation) = 0;
+  virtual absl::StatusOr<std::unique_ptr<SendPort>> OpenSend(const Endpoint& self,
+                                                             const Endpoint& peer,
+                                                             int32_t channel) = 0;
+  virtual absl::StatusOr<std::unique_ptr<RecvPort>> OpenRecv(const Endpoint& self,
+                                                             const Endpoint& peer,
+                                                             int32_t channel) = 0;
+  // `members` in rank order, the same on each member; `self` is one of them. `id` tells apart groups
+  // with the same members (one per collective node).
+  virtual absl::StatusOr<std::unique_ptr<Group>> OpenGroup(const Endpoint& self,
+                                                           std::span<const Endpoint> members,
+                                                           int32_t id) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Mailbox>> OpenMailbox(const Endpoint& self,
+                                                               const std::string& name,
+                                                               int64_t size_bytes) = 0;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_RUNTIME_COMMUNICATOR_H_

@@ -1,0 +1,72 @@
+// Session: a checked plan made ready on devices: arenas allocated, weights loaded, kernels
+// prepared. Run executes one step. Knows plans only, never passes.
+#ifndef MILLRACE_RUNTIME_SESSION_H_
+#define MILLRACE_RUNTIME_SESSION_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/check/check.h"
+#include "graph/tensor.h"
+#include "runtime/communicator.h"
+#include "runtime/device.h"
+#include "runtime/kernel.h"
+#include "runtime/trace.h"
+
+namespace millrace {
+
+// What a plan's device name is bound to. Pointers outlive the session.
+struct DeviceBinding {
+  Device* device = nullptr;
+  KernelLibrary* kernels = nullptr;       // for Launch
+  KernelLibrary* host_kernels = nullptr;  // for HostCall
+};
+using DeviceTable = std::map<std::string, DeviceBinding>;  // by "cpu:0"
+
+struct SessionOptions {
+  Communicator* communicator = nullptr;  // needed by plans with more than one endpoint
+  Tracer* tracer = nullptr;              // records every instruction of Run when set
+  bool poison = false;  // fill arenas with NaN bytes first, to make reads of nothing visible
+  // Data for params instead of their DataSource (a checkpoint), by value name.
+  std::map<std::string, Tensor> params;
+};
+
+class Executor;
+
+class Session {
+ public:
+  // Allocates, loads, prepares, runs the init section.
+  static absl::StatusOr<std::unique_ptr<Session>> Create(CheckedPlan plan,
+                                                         const DeviceTable& devices,
+                                                         const SessionOptions& options = {});
+  ~Session();
+
+  const PlanBundle& plan() const;
+
+  // The tensor has the input's type with dim 0 times plan().microbatches. UsageError naming the
+  // inputs there are, or both types.
+  absl::Status SetInput(std::string_view name, const Tensor& tensor);
+
+  // One step on all endpoints. UsageError when an input was never set. After a failure the session
+  // is unusable and says so.
+  absl::Status Run();
+
+  // After Run. Stacked like inputs; of the true size when bounded.
+  absl::StatusOr<Tensor> Output(std::string_view name);
+  // The newest version of a param, read back from its home.
+  absl::StatusOr<Tensor> Param(std::string_view name);
+
+  // Bytes allocated on each device, by device name.
+  std::map<std::string, int64_t> DeviceBytes() const;
+
+ private:
+  Session();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_RUNTIME_SESSION_H_
