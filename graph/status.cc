@@ -1,18 +1,18 @@
 #include "graph/status.h"
 
-#include "absl/strings/str_cat.h"
+#include "graph/strings.h"
 
 namespace millrace {
 
-absl::Status CheckFailedError(std::string_view m) { return absl::FailedPreconditionError(m); }
-absl::Status UsageError(std::string_view m) { return absl::InvalidArgumentError(m); }
-absl::Status BadInputError(std::string_view m) { return absl::DataLossError(m); }
-absl::Status MissingFileError(std::string_view m) { return absl::NotFoundError(m); }
-absl::Status InfeasibleError(std::string_view m) { return absl::OutOfRangeError(m); }
-absl::Status OutOfMemoryError(std::string_view m) { return absl::ResourceExhaustedError(m); }
-absl::Status DeviceError(std::string_view m) { return absl::UnavailableError(m); }
-absl::Status DistributedError(std::string_view m) { return absl::AbortedError(m); }
-absl::Status InternalError(std::string_view m) { return absl::InternalError(m); }
+absl::Status CheckFailedError(std::string_view m) { return absl::FailedPreconditionError(AbslView(m)); }
+absl::Status UsageError(std::string_view m) { return absl::InvalidArgumentError(AbslView(m)); }
+absl::Status BadInputError(std::string_view m) { return absl::DataLossError(AbslView(m)); }
+absl::Status MissingFileError(std::string_view m) { return absl::NotFoundError(AbslView(m)); }
+absl::Status InfeasibleError(std::string_view m) { return absl::OutOfRangeError(AbslView(m)); }
+absl::Status OutOfMemoryError(std::string_view m) { return absl::ResourceExhaustedError(AbslView(m)); }
+absl::Status DeviceError(std::string_view m) { return absl::UnavailableError(AbslView(m)); }
+absl::Status DistributedError(std::string_view m) { return absl::AbortedError(AbslView(m)); }
+absl::Status InternalError(std::string_view m) { return absl::InternalError(AbslView(m)); }
 
 int ExitCode(const absl::Status& status) {
   switch (status.code()) {
@@ -31,7 +31,7 @@ int ExitCode(const absl::Status& status) {
 
 absl::Status Annotate(const absl::Status& status, std::string_view context) {
   if (status.ok()) return status;
-  return absl::Status(status.code(), absl::StrCat(context, ": ", status.message()));
+  return absl::Status(status.code(), StrCat(context, ": ", status.message()));
 }
 
 }  // namespace millrace

@@ -1,0 +1,82 @@
+#include "graph/diagnostics.h"
+
+#include <algorithm>
+
+#include "graph/strings.h"
+
+namespace millrace {
+
+std::string FormatDiagnostic(const Diagnostic& d) {
+  std::string s = d.file;
+  if (d.position.line > 0) {
+    StrAppend(&s, s.empty() ? "" : ":", d.position.line, ":", d.position.column);
+  }
+  if (d.offset >= 0) StrAppend(&s, s.empty() ? "" : ":", "byte ", d.offset);
+  if (!d.pointer.empty()) StrAppend(&s, s.empty() ? "" : ": ", d.pointer);
+  StrAppend(&s, s.empty() ? "" : ": ", d.message);
+  if (!d.expected.empty()) StrAppend(&s, "; expected ", d.expected);
+  if (!d.found.empty()) StrAppend(&s, d.expected.empty() ? "; found " : ", found ", d.found);
+  if (!d.hint.empty()) StrAppend(&s, "; ", d.hint);
+  return s;
+}
+
+void Diagnostics::Add(Diagnostic diagnostic) {
+  if (total_++ < kMaxShown) shown_.push_back(std::move(diagnostic));
+}
+
+absl::Status Diagnostics::ToStatus() const {
+  if (ok()) return absl::OkStatus();
+  std::string message;
+  for (const Diagnostic& d : shown_) {
+    StrAppend(&message, message.empty() ? "" : "\n", FormatDiagnostic(d));
+  }
+  const int64_t hidden = total_ - static_cast<int64_t>(shown_.size());
+  if (hidden > 0) StrAppend(&message, "\n... and ", hidden, " more");
+  return BadInputError(message);
+}
+
+namespace {
+
+// Levenshtein distance, given up (returns limit + 1) once it must exceed `limit`.
+int EditDistance(std::string_view a, std::string_view b, int limit) {
+  const int n = static_cast<int>(a.size()), m = static_cast<int>(b.size());
+  if (std::abs(n - m) > limit) return limit + 1;
+  std::vector<int> row(m + 1);
+  for (int j = 0; j <= m; ++j) row[j] = j;
+  for (int i = 1; i <= n; ++i) {
+    int diagonal = row[0];
+    row[0] = i;
+    int best = row[0];
+    for (int j = 1; j <= m; ++j) {
+      const int substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({substitute, row[j] + 1, row[j - 1] + 1});
+      best = std::min(best, row[j]);
+    }
+    if (best > limit) return limit + 1;
+  }
+  return row[m];
+}
+
+}  // namespace
+
+std::string NearestName(std::string_view name, std::span<const std::string> candidates) {
+  if (name.size() > 256) return "";
+  int limit = std::max<int>(1, static_cast<int>(name.size()) / 3);
+  std::string best;
+  for (const std::string& candidate : candidates) {
+    const int distance = EditDistance(name, candidate, limit);
+    if (distance > limit) continue;
+    best = candidate;
+    limit = distance - 1;  // only a strictly nearer one replaces it
+    if (limit < 0) break;
+  }
+  return best;
+}
+
+std::string DidYouMean(std::string_view name, std::span<const std::string> candidates) {
+  const std::string nearest = NearestName(name, candidates);
+  return nearest.empty() ? "" : StrCat("did you mean '", nearest, "'?");
+}
+
+}  // namespace millrace
