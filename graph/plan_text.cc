@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/plan_json.h"
+#include "graph/strings.h"
 #include "graph/text.h"
 
 namespace millrace {
@@ -19,9 +19,7 @@ const T* At(const std::vector<T>& items, int64_t index) {
   return index >= 0 && index < static_cast<int64_t>(items.size()) ? &items[index] : nullptr;
 }
 
-std::string Unknown(const char* what, int64_t index) {
-  return absl::StrCat("<", what, " ", index, "?>");
-}
+std::string Unknown(const char* what, int64_t index) { return StrCat("<", what, " ", index, "?>"); }
 
 template <typename T>
 std::string NameAt(const std::vector<T>& items, int64_t index, const char* what) {
@@ -45,7 +43,7 @@ class Describer {
     const Graph* g = GraphAt(ref.graph);
     if (g == nullptr) return Unknown("graph", ref.graph);
     std::string name = NameAt(g->values, ref.value.index, "value");
-    return ref.graph == 0 ? name : absl::StrCat(name, "#", ref.graph);
+    return ref.graph == 0 ? name : StrCat(name, "#", ref.graph);
   }
 
   std::string Bytes(const Program& program, const Slice& slice) {
@@ -55,35 +53,34 @@ class Describer {
       // In unsigned arithmetic, since a wrong plan may hold any number.
       const auto end = static_cast<int64_t>(static_cast<uint64_t>(begin) +
                                             static_cast<uint64_t>(slice.size_bytes));
-      return absl::StrCat(buffer, "[", begin, ",", end, ")");
+      return StrCat(buffer, "[", begin, ",", end, ")");
     }
-    return absl::StrCat(buffer, "[", ToString(slice.offset_bytes, plan_.mesh), ",+",
-                        slice.size_bytes, ")");
+    return StrCat(buffer, "[", ToString(slice.offset_bytes, plan_.mesh), ",+", slice.size_bytes,
+                  ")");
   }
 
   std::string SliceText(const Program& program, SliceId id) {
     if (!id.valid()) return "_";
     const Slice* slice = At(program.slices, id.index);
     if (slice == nullptr) return Unknown("slice", id.index);
-    return absl::StrCat(ValueName(slice->value), "@", Bytes(program, *slice));
+    return StrCat(ValueName(slice->value), "@", Bytes(program, *slice));
   }
 
   std::string SliceTexts(const Program& program, const std::vector<SliceId>& ids) {
-    return absl::StrJoin(ids, ", ", [&](std::string* out, SliceId id) {
-      absl::StrAppend(out, SliceText(program, id));
-    });
+    return absl::StrJoin(
+        ids, ", ", [&](std::string* out, SliceId id) { StrAppend(out, SliceText(program, id)); });
   }
 
   std::string Operands(const Program& program, const std::vector<SliceId>& inputs,
                        const std::vector<SliceId>& outputs) {
-    return absl::StrCat(SliceTexts(program, outputs), " <- ", SliceTexts(program, inputs));
+    return StrCat(SliceTexts(program, outputs), " <- ", SliceTexts(program, inputs));
   }
 
   std::string PeerText(const Peer& peer) {
     std::string text = NameAt(plan_.programs, peer.program.index, "program");
     for (const auto& [axis, coordinate] : peer.coordinates) {
-      absl::StrAppend(&text, " ", NameAt(plan_.mesh.axes, axis, "axis"), "=",
-                      ToString(coordinate, plan_.mesh));
+      StrAppend(&text, " ", NameAt(plan_.mesh.axes, axis, "axis"), "=",
+                ToString(coordinate, plan_.mesh));
     }
     return text;
   }
@@ -106,7 +103,7 @@ struct InstructionText {
   const Program& program;
 
   std::string Scratch(SliceId id) const {
-    return id.valid() ? absl::StrCat(" scratch ", names.SliceText(program, id)) : "";
+    return id.valid() ? StrCat(" scratch ", names.SliceText(program, id)) : "";
   }
   std::string Event(EventId id) const {
     const std::string* event = At(program.events, id.index);
@@ -114,47 +111,47 @@ struct InstructionText {
   }
 
   std::string operator()(const Launch& i) const {
-    return absl::StrCat("launch ", names.Node(i.graph, i.node), " (", i.variant, ") ",
-                        names.Operands(program, i.inputs, i.outputs), Scratch(i.scratch));
+    return StrCat("launch ", names.Node(i.graph, i.node), " (", i.variant, ") ",
+                  names.Operands(program, i.inputs, i.outputs), Scratch(i.scratch));
   }
   std::string operator()(const Copy& i) const {
-    return absl::StrCat("copy ", names.SliceText(program, i.to), " <- ",
-                        names.SliceText(program, i.from));
+    return StrCat("copy ", names.SliceText(program, i.to), " <- ",
+                  names.SliceText(program, i.from));
   }
   std::string operator()(const Collective& i) const {
-    return absl::StrCat("collective ", names.Node(0, i.node), " ",
-                        names.Operands(program, i.inputs, i.outputs), Scratch(i.scratch));
+    return StrCat("collective ", names.Node(0, i.node), " ",
+                  names.Operands(program, i.inputs, i.outputs), Scratch(i.scratch));
   }
   std::string operator()(const Send& i) const {
-    return absl::StrCat("send ", names.SliceText(program, i.from), " -> ", names.PeerText(i.to),
-                        " channel ", i.channel);
+    return StrCat("send ", names.SliceText(program, i.from), " -> ", names.PeerText(i.to),
+                  " channel ", i.channel);
   }
   std::string operator()(const Recv& i) const {
-    return absl::StrCat("recv ", names.SliceText(program, i.to), " <- ", names.PeerText(i.from),
-                        " channel ", i.channel);
+    return StrCat("recv ", names.SliceText(program, i.to), " <- ", names.PeerText(i.from),
+                  " channel ", i.channel);
   }
-  std::string operator()(const Record& i) const { return absl::StrCat("record ", Event(i.event)); }
-  std::string operator()(const Wait& i) const { return absl::StrCat("wait ", Event(i.event)); }
+  std::string operator()(const Record& i) const { return StrCat("record ", Event(i.event)); }
+  std::string operator()(const Wait& i) const { return StrCat("wait ", Event(i.event)); }
   std::string operator()(const Call& i) const {
-    std::string text = absl::StrCat("call ", names.Node(i.graph, i.node), " ",
-                                    names.Operands(program, i.inputs, i.outputs));
+    std::string text = StrCat("call ", names.Node(i.graph, i.node), " ",
+                              names.Operands(program, i.inputs, i.outputs));
     for (const CallBody& body : i.bodies) {
-      absl::StrAppend(&text, " {", NameAt(program.segments, body.segment.index, "segment"), ": ",
-                      names.Operands(program, body.inputs, body.outputs), "}");
+      StrAppend(&text, " {", NameAt(program.segments, body.segment.index, "segment"), ": ",
+                names.Operands(program, body.inputs, body.outputs), "}");
     }
     return text;
   }
   std::string operator()(const HostCall& i) const {
-    return absl::StrCat("hostcall ", names.Node(i.graph, i.node), " ",
-                        names.Operands(program, i.inputs, i.outputs));
+    return StrCat("hostcall ", names.Node(i.graph, i.node), " ",
+                  names.Operands(program, i.inputs, i.outputs));
   }
   std::string operator()(const Publish& i) const {
-    return absl::StrCat("publish ", names.Node(0, i.node), " mailbox \"", i.mailbox, "\" <- ",
-                        names.SliceText(program, i.from));
+    return StrCat("publish ", names.Node(0, i.node), " mailbox \"", i.mailbox, "\" <- ",
+                  names.SliceText(program, i.from));
   }
   std::string operator()(const TakeLatest& i) const {
-    return absl::StrCat("takelatest ", names.Node(0, i.node), " ", names.SliceText(program, i.to),
-                        " <- mailbox \"", i.mailbox, "\"");
+    return StrCat("takelatest ", names.Node(0, i.node), " ", names.SliceText(program, i.to),
+                  " <- mailbox \"", i.mailbox, "\"");
   }
 };
 
@@ -178,7 +175,7 @@ class Table {
         if (i + 1 < row.size()) line.append(widths[i] - row[i].size() + 2, ' ');
       }
       line.erase(line.find_last_not_of(' ') + 1);
-      absl::StrAppend(&out, line, "\n");
+      StrAppend(&out, line, "\n");
     }
   }
 
@@ -191,8 +188,8 @@ std::string SliceNotes(const Slice& slice) {
   std::string notes;
   if (slice.layout != Layout::kStrided) notes = LayoutName(slice.layout);
   if (!slice.strides.empty()) {
-    absl::StrAppend(&notes, notes.empty() ? "" : " ", "strides [",
-                    absl::StrJoin(slice.strides, ","), "]");
+    StrAppend(&notes, notes.empty() ? "" : " ", "strides [", absl::StrJoin(slice.strides, ","),
+              "]");
   }
   return notes;
 }
@@ -200,15 +197,15 @@ std::string SliceNotes(const Slice& slice) {
 void PrintMemory(Describer& names, const Program& program, std::string& out) {
   Table buffers("  ");
   for (const PlanBuffer& b : program.buffers) {
-    buffers.Row({"buffer", b.name, std::string(MemorySpaceName(b.space)),
-                 absl::StrCat(b.size_bytes, " bytes")});
+    buffers.Row(
+        {"buffer", b.name, std::string(MemorySpaceName(b.space)), StrCat(b.size_bytes, " bytes")});
   }
   buffers.Print(out);
   Table slices("  ");
   for (size_t i = 0; i < program.slices.size(); ++i) {
     const Slice& s = program.slices[i];
-    slices.Row({absl::StrCat("slice ", i), names.ValueName(s.value), names.Bytes(program, s),
-                SliceNotes(s)});
+    slices.Row(
+        {StrCat("slice ", i), names.ValueName(s.value), names.Bytes(program, s), SliceNotes(s)});
   }
   slices.Print(out);
 }
@@ -224,39 +221,39 @@ void PrintBindings(Describer& names, const Program& program, std::string_view ki
 void PrintSchedule(const Program& program, Section section, std::string& out) {
   const std::vector<ScheduleItem>& items = program.schedule(section);
   if (items.empty()) return;
-  absl::StrAppend(&out, "  ", std::string(SectionName(section)), ":");
+  StrAppend(&out, "  ", SectionName(section), ":");
   for (const ScheduleItem& item : items) {
-    absl::StrAppend(&out, " ", NameAt(program.segments, item.segment.index, "segment"), "(",
-                    item.microbatch, ")");
+    StrAppend(&out, " ", NameAt(program.segments, item.segment.index, "segment"), "(",
+              item.microbatch, ")");
   }
   out += "\n";
 }
 
 void PrintSegment(Describer& names, const Program& program, const Segment& segment,
                   std::string& out) {
-  absl::StrAppend(&out, "  segment ", segment.name);
-  if (segment.graph != 0) absl::StrAppend(&out, " of graph ", segment.graph);
+  StrAppend(&out, "  segment ", segment.name);
+  if (segment.graph != 0) StrAppend(&out, " of graph ", segment.graph);
   out += "\n";
   Table table("    ");
   for (size_t i = 0; i < segment.instructions.size(); ++i) {
     const Instruction& instruction = segment.instructions[i];
-    table.Row({absl::StrCat("#", i), NameAt(program.streams, instruction.stream.index, "stream"),
+    table.Row({StrCat("#", i), NameAt(program.streams, instruction.stream.index, "stream"),
                std::visit(InstructionText{names, program}, instruction.body)});
   }
   table.Print(out);
 }
 
 void PrintProgram(Describer& names, const Mesh& mesh, const Program& program, std::string& out) {
-  absl::StrAppend(&out, "\nprogram ", program.name, " on ", program.device_kind, ":",
-                  ToString(program.device_index, mesh), "\n");
+  StrAppend(&out, "\nprogram ", program.name, " on ", program.device_kind, ":",
+            ToString(program.device_index, mesh), "\n");
   PrintMemory(names, program, out);
   Table streams("  ");
   for (const PlanStream& s : program.streams) {
     streams.Row({"stream", s.name, std::string(StreamKindName(s.kind)),
-                 absl::StrCat("threads ", s.threads), absl::StrCat("priority ", s.priority)});
+                 StrCat("threads ", s.threads), StrCat("priority ", s.priority)});
   }
   streams.Print(out);
-  for (const std::string& event : program.events) absl::StrAppend(&out, "  event  ", event, "\n");
+  for (const std::string& event : program.events) StrAppend(&out, "  event  ", event, "\n");
   Table bindings("  ");
   PrintBindings(names, program, "load", program.loads, bindings);
   PrintBindings(names, program, "input", program.inputs, bindings);
@@ -271,13 +268,13 @@ void PrintProgram(Describer& names, const Mesh& mesh, const Program& program, st
 }  // namespace
 
 std::string ToText(const PlanBundle& plan) {
-  std::string out = absl::StrCat("plan \"", plan.name, "\" for machine \"", plan.machine,
-                                 "\", microbatches ", plan.microbatches);
-  if (!plan.mesh.axes.empty()) absl::StrAppend(&out, ", mesh ", ToString(plan.mesh));
+  std::string out = StrCat("plan \"", plan.name, "\" for machine \"", plan.machine,
+                           "\", microbatches ", plan.microbatches);
+  if (!plan.mesh.axes.empty()) StrAppend(&out, ", mesh ", ToString(plan.mesh));
   out += "\n";
   Describer names(plan);
   for (const Program& program : plan.programs) PrintProgram(names, plan.mesh, program, out);
-  absl::StrAppend(&out, "\n", ToText(plan.graph));
+  StrAppend(&out, "\n", ToText(plan.graph));
   return out;
 }
 
