@@ -24,25 +24,42 @@ struct Endpoint {
   auto operator<=>(const Endpoint&) const = default;
 };
 
-// One direction between two endpoints. Send and Recv meet in order; both are issued to streams and
-// end (in stream order) when the bytes lie in the receiver's slice.
+// One direction between two endpoints within one section of the plan.
+struct Channel {
+  Section section = Section::kStep;
+  int32_t id = 0;  // as Send and Recv name it
+  auto operator<=>(const Channel&) const = default;
+};
+
+// What one transfer moves, at one end. A plan's addresses are known before it runs, so both ends of
+// a channel list the transfers of one run of the section, in order, when they open it; every run
+// repeats them. No address travels while the plan runs, and no thread that issues for an
+// asynchronous device ever has to wait for its peer.
+struct Transfer {
+  std::byte* data = nullptr;
+  int64_t size_bytes = 0;
+  MemorySpace space = MemorySpace::kDevice;
+};
+
+// The n-th Send meets the n-th Recv of its channel. Both are issued to streams and end (in stream
+// order) when the bytes lie in the receiver's slice. A port is used by one thread.
 class SendPort {
  public:
   virtual ~SendPort() = default;
-  virtual absl::Status Send(Stream& stream, const std::byte* from, int64_t size_bytes) = 0;
+  virtual absl::Status Send(Stream& stream) = 0;
 };
 class RecvPort {
  public:
   virtual ~RecvPort() = default;
-  virtual absl::Status Recv(Stream& stream, std::byte* to, int64_t size_bytes) = 0;
+  virtual absl::Status Recv(Stream& stream) = 0;
 };
 
 struct CollectiveSpec {
   CommKind kind = CommKind::kNone;
   Reduction reduction = Reduction::kSum;
   DType dtype = DType::kF32;
-  int64_t count = 0;       // elements of the node's input on each device
-  int root = 0;            // kBroadcast: rank within the group
+  int64_t count = 0;  // elements of the node's input on each device
+  int root = 0;       // kBroadcast: rank within the group
 };
 
 // A group of endpoints that run collectives together, in the same order.
@@ -66,17 +83,19 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  // Called once per local endpoint while preparing, before any port is opened.
+  // Called once per local endpoint while preparing, before any port is opened. A communicator
+  // serves one session, and outlives it.
   virtual absl::Status Register(const Endpoint& self, Device& device,
                                 Cancellation& cancellation) = 0;
-  virtual absl::StatusOr<std::unique_ptr<SendPort>> OpenSend(const Endpoint& self,
-                                                             const Endpoint& peer,
-                                                             int32_t channel) = 0;
-  virtual absl::StatusOr<std::unique_ptr<RecvPort>> OpenRecv(const Endpoint& self,
-                                                             const Endpoint& peer,
-                                                             int32_t channel) = 0;
-  // `members` in rank order, the same on each member; `self` is one of them. `id` tells apart groups
-  // with the same members (one per collective node).
+  // Each end is opened once. DistributedError when the two ends list different transfers.
+  virtual absl::StatusOr<std::unique_ptr<SendPort>> OpenSend(
+      const Endpoint& self, const Endpoint& peer, Channel channel,
+      std::span<const Transfer> transfers) = 0;
+  virtual absl::StatusOr<std::unique_ptr<RecvPort>> OpenRecv(
+      const Endpoint& self, const Endpoint& peer, Channel channel,
+      std::span<const Transfer> transfers) = 0;
+  // `members` in rank order, the same on each member; `self` is one of them. `id` tells apart
+  // groups with the same members (one per collective node).
   virtual absl::StatusOr<std::unique_ptr<Group>> OpenGroup(const Endpoint& self,
                                                            std::span<const Endpoint> members,
                                                            int32_t id) = 0;

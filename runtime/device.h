@@ -65,9 +65,10 @@ class Cancellation {
 
 // A monotone counter in host memory that streams of any device can signal and wait for, across
 // devices: the control half of a one-sided transfer. Wraps around; "reached" is (int32)(value -
-// target) >= 0.
+// target) >= 0. Host threads wait with runtime/flag_wait.h; `waiters` counts those asleep.
 struct alignas(64) Flag {
   std::atomic<uint32_t> value{0};
+  std::atomic<uint32_t> waiters{0};
 };
 
 class Event {

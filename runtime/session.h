@@ -11,19 +11,10 @@
 #include "graph/check/check.h"
 #include "graph/tensor.h"
 #include "runtime/communicator.h"
-#include "runtime/device.h"
-#include "runtime/kernel.h"
+#include "runtime/device_table.h"
 #include "runtime/trace.h"
 
 namespace millrace {
-
-// What a plan's device name is bound to. Pointers outlive the session.
-struct DeviceBinding {
-  Device* device = nullptr;
-  KernelLibrary* kernels = nullptr;       // for Launch
-  KernelLibrary* host_kernels = nullptr;  // for HostCall
-};
-using DeviceTable = std::map<std::string, DeviceBinding>;  // by "cpu:0"
 
 struct SessionOptions {
   Communicator* communicator = nullptr;  // needed by plans with more than one endpoint
@@ -32,8 +23,6 @@ struct SessionOptions {
   // Data for params instead of their DataSource (a checkpoint), by value name.
   std::map<std::string, Tensor> params;
 };
-
-class Executor;
 
 class Session {
  public:
@@ -45,15 +34,20 @@ class Session {
 
   const PlanBundle& plan() const;
 
-  // The tensor has the input's type with dim 0 times plan().microbatches. UsageError naming the
-  // inputs there are, or both types.
+  // The tensor has the input's type with dim 0 times plan().microbatches; an input of rank 0 is the
+  // same for all microbatches. Its bytes are shared, not copied, and must not change until the next
+  // SetInput of this name. UsageError naming the inputs there are, or both types.
   absl::Status SetInput(std::string_view name, const Tensor& tensor);
 
   // One step on all endpoints. UsageError when an input was never set. After a failure the session
   // is unusable and says so.
   absl::Status Run();
 
-  // After Run. Stacked like inputs; of the true size when bounded.
+  // Runs the finish section, once, when the last step is done. Not run by the destructor.
+  absl::Status Finish();
+
+  // After Run. Stacked like inputs (rank 0: one element a microbatch, [m], when there are m > 1);
+  // of the true size when bounded.
   absl::StatusOr<Tensor> Output(std::string_view name);
   // The newest version of a param, read back from its home.
   absl::StatusOr<Tensor> Param(std::string_view name);

@@ -1,5 +1,6 @@
 // Tracer: what ran when, per stream, for profiles and Chrome traces (chrome://tracing, Perfetto).
-// One lane per stream; a lane is written by one thread without locks and read after the run.
+// One lane per stream; a lane is written by one thread without locks and read after the run. On an
+// asynchronous device a span is the time it took to issue the instruction.
 #ifndef MILLRACE_RUNTIME_TRACE_H_
 #define MILLRACE_RUNTIME_TRACE_H_
 
@@ -17,20 +18,22 @@ namespace millrace {
 struct TraceSpan {
   const Instruction* instruction = nullptr;  // of the session's plan
   int32_t microbatch = 0;
-  int64_t begin_ns = 0, end_ns = 0;          // steady clock
+  int64_t begin_ns = 0, end_ns = 0;  // steady clock
 };
 
 struct TraceLane {
-  std::string device;   // "cpu:0"
-  std::string stream;   // "main"
+  std::string device;  // "cpu:0"
+  std::string stream;  // "main"
   int32_t program = 0;
+  std::vector<int64_t> coordinates;  // of the program's instance in the mesh
   std::vector<TraceSpan> spans;
 };
 
 class Tracer {
  public:
   // While a session is prepared. The reference stays valid.
-  TraceLane& AddLane(std::string device, std::string stream, int32_t program);
+  TraceLane& AddLane(std::string device, std::string stream, int32_t program,
+                     std::vector<int64_t> coordinates = {});
   const std::vector<std::unique_ptr<TraceLane>>& lanes() const { return lanes_; }
   void Clear();  // drops spans, keeps lanes
 
