@@ -82,7 +82,8 @@ Node& GraphBuilder::AddNode(std::string_view op, std::vector<ValueId> inputs, At
                             std::string_view name, int num_outputs) {
   const NodeId id(graph_.nodes.size());
   Node node;
-  node.name = UniqueNodeName(name.empty() ? absl::AsciiStrToLower(AbslView(op)) : std::string(name));
+  node.name =
+      UniqueNodeName(name.empty() ? absl::AsciiStrToLower(AbslView(op)) : std::string(name));
   node.op = std::string(op);
   node.inputs = std::move(inputs);
   node.attrs = std::move(attrs);

@@ -97,7 +97,8 @@ class ExprParser {
 
   absl::Status ParseName(LinearTerm& term) {
     size_t n = 0;
-    while (n < rest_.size() && std::string_view("+*%() ").find(rest_[n]) == std::string_view::npos) {
+    while (n < rest_.size() &&
+           std::string_view("+*%() ").find(rest_[n]) == std::string_view::npos) {
       ++n;
     }
     const std::string_view name = rest_.substr(0, n);
@@ -135,8 +136,8 @@ class ExprParser {
   }
 
   absl::Status Error(std::string_view what) const {
-    return BadInputError(StrCat("expression '", text_, "': ", what, " at column ",
-                                text_.size() - rest_.size() + 1));
+    return BadInputError(
+        StrCat("expression '", text_, "': ", what, " at column ", text_.size() - rest_.size() + 1));
   }
 
   std::string_view text_, rest_;

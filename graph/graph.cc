@@ -73,7 +73,8 @@ std::optional<Tensor> ConstantTensor(const Graph& graph, ValueId id) {
   const DataSource& source = graph.data[value.data];
   switch (source.kind) {
     case DataSource::Kind::kInline:
-    case DataSource::Kind::kBase64: return source.tensor;
+    case DataSource::Kind::kBase64:
+      return source.tensor;
     case DataSource::Kind::kSplat: {
       absl::StatusOr<Tensor> full = Tensor::Allocate(value.type);
       if (!full.ok()) return std::nullopt;
@@ -83,7 +84,8 @@ std::optional<Tensor> ConstantTensor(const Graph& graph, ValueId id) {
       }
       return *std::move(full);
     }
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 

@@ -20,8 +20,8 @@ std::string_view SectionName(Section section) {
 }
 
 std::string_view InstructionKindName(const InstructionBody& body) {
-  constexpr std::string_view kNames[] = {"Launch", "Copy",   "Collective", "Send",
-                                         "Recv",   "Record", "Wait",       "Call",
+  constexpr std::string_view kNames[] = {"Launch",   "Copy",    "Collective", "Send",
+                                         "Recv",     "Record",  "Wait",       "Call",
                                          "HostCall", "Publish", "TakeLatest"};
   static_assert(std::size(kNames) == std::variant_size_v<InstructionBody>);
   return kNames[body.index()];

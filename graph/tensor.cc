@@ -25,19 +25,32 @@ std::shared_ptr<const std::byte> AllocateBytes(int64_t size) {
 template <typename F>
 auto Visit(DType dtype, const std::byte* bytes, F f) {
   switch (dtype) {
-    case DType::kBool: return f(reinterpret_cast<const uint8_t*>(bytes));
-    case DType::kI8: return f(reinterpret_cast<const int8_t*>(bytes));
-    case DType::kU8: return f(reinterpret_cast<const uint8_t*>(bytes));
-    case DType::kI16: return f(reinterpret_cast<const int16_t*>(bytes));
-    case DType::kU16: return f(reinterpret_cast<const uint16_t*>(bytes));
-    case DType::kI32: return f(reinterpret_cast<const int32_t*>(bytes));
-    case DType::kU32: return f(reinterpret_cast<const uint32_t*>(bytes));
-    case DType::kI64: return f(reinterpret_cast<const int64_t*>(bytes));
-    case DType::kU64: return f(reinterpret_cast<const uint64_t*>(bytes));
-    case DType::kF16: return f(reinterpret_cast<const Half*>(bytes));
-    case DType::kBF16: return f(reinterpret_cast<const BFloat16*>(bytes));
-    case DType::kF32: return f(reinterpret_cast<const float*>(bytes));
-    case DType::kF64: return f(reinterpret_cast<const double*>(bytes));
+    case DType::kBool:
+      return f(reinterpret_cast<const uint8_t*>(bytes));
+    case DType::kI8:
+      return f(reinterpret_cast<const int8_t*>(bytes));
+    case DType::kU8:
+      return f(reinterpret_cast<const uint8_t*>(bytes));
+    case DType::kI16:
+      return f(reinterpret_cast<const int16_t*>(bytes));
+    case DType::kU16:
+      return f(reinterpret_cast<const uint16_t*>(bytes));
+    case DType::kI32:
+      return f(reinterpret_cast<const int32_t*>(bytes));
+    case DType::kU32:
+      return f(reinterpret_cast<const uint32_t*>(bytes));
+    case DType::kI64:
+      return f(reinterpret_cast<const int64_t*>(bytes));
+    case DType::kU64:
+      return f(reinterpret_cast<const uint64_t*>(bytes));
+    case DType::kF16:
+      return f(reinterpret_cast<const Half*>(bytes));
+    case DType::kBF16:
+      return f(reinterpret_cast<const BFloat16*>(bytes));
+    case DType::kF32:
+      return f(reinterpret_cast<const float*>(bytes));
+    case DType::kF64:
+      return f(reinterpret_cast<const double*>(bytes));
   }
   MILLRACE_CHECK(false);
   return f(reinterpret_cast<const double*>(bytes));

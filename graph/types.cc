@@ -35,8 +35,10 @@ bool IsSigned(DType dtype) {
     case DType::kI8:
     case DType::kI16:
     case DType::kI32:
-    case DType::kI64: return true;
-    default: return IsFloat(dtype);
+    case DType::kI64:
+      return true;
+    default:
+      return IsFloat(dtype);
   }
 }
 

@@ -58,7 +58,8 @@ class Verifier {
     }
     for (const auto* list : {&g_.inputs, &g_.params, &g_.constants, &g_.outputs}) {
       for (ValueId id : *list) {
-        if (!InRange(id)) Report({}, "", "a graph input, param, constant or output id is out of range");
+        if (!InRange(id))
+          Report({}, "", "a graph input, param, constant or output id is out of range");
       }
     }
     for (const Update& update : g_.updates) {
@@ -117,8 +118,7 @@ class Verifier {
     const Value& value = g_.value(id);
     const Node& producer = g_.node(value.producer);
     const int32_t i = value.result_index;
-    if (i < 0 || i >= static_cast<int32_t>(producer.outputs.size()) ||
-        producer.outputs[i] != id) {
+    if (i < 0 || i >= static_cast<int32_t>(producer.outputs.size()) || producer.outputs[i] != id) {
       Report(value, StrCat("node '", producer.name, "' does not give it back as its output ", i));
     }
   }
@@ -135,7 +135,9 @@ class Verifier {
     }
     const DataSource& source = g_.data[value.data];
     switch (source.kind) {
-      case DataSource::Kind::kNone: Report(value, "has no data"); break;
+      case DataSource::Kind::kNone:
+        Report(value, "has no data");
+        break;
       case DataSource::Kind::kInline:
       case DataSource::Kind::kBase64:
         if (!source.tensor.has_data() || source.tensor.type() != value.type) {
@@ -155,7 +157,8 @@ class Verifier {
         if (!known) Report(value, StrCat("the graph has no weight file '", source.file, "'"));
         break;
       }
-      case DataSource::Kind::kInit: break;
+      case DataSource::Kind::kInit:
+        break;
     }
   }
 
@@ -254,8 +257,8 @@ absl::Status VerifyGraphAfter(const Graph& graph, std::string_view pass) {
   Diagnostics diagnostics;
   VerifyGraph(graph, diagnostics);
   if (diagnostics.ok()) return absl::OkStatus();
-  return InternalError(StrCat("pass '", pass, "' broke the graph:\n",
-                              StdView(diagnostics.ToStatus().message())));
+  return InternalError(
+      StrCat("pass '", pass, "' broke the graph:\n", StdView(diagnostics.ToStatus().message())));
 }
 
 }  // namespace millrace
