@@ -79,7 +79,8 @@ class JsonDocumentBuilder {
 
   void Build() {
     FindLines();
-    ReserveValues();
+    // Our files have more than 8 bytes a value; what is not used is never touched.
+    document_.values_.reserve(static_cast<size_t>(end_ - begin_) / 8 + 1);
     try {
       const bool parsed = nlohmann::json::sax_parse(CountingIterator(begin_, &reached_),
                                                     CountingIterator(end_, &reached_), this);
@@ -172,14 +173,6 @@ class JsonDocumentBuilder {
       if (at == nullptr) break;
       document_.line_starts_.push_back(static_cast<uint32_t>(++at - begin_));
     }
-  }
-
-  // Each value but the root follows a ',' or opens a container. A text that is denser than any of
-  // ours has to grow by doubling, so that a hostile one cannot reserve much.
-  void ReserveValues() {
-    const auto count = [&](char c) { return std::count(begin_, end_, c); };
-    const int64_t bound = 1 + count(',') + count('[') + count('{');
-    document_.values_.reserve(std::min<int64_t>(bound, (end_ - begin_) / 8 + 16));
   }
 
   const char* TokenBegin() const {
