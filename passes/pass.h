@@ -42,13 +42,14 @@ struct Pass {
 };
 
 struct RunPassesOptions {
-  bool verify_each = true;  // graph verifier and inference after each pass that changed something
+  // Also compare the graph before and after a pass that says "not changed". Costs a print each.
+  bool catch_lies = false;
   // Called after each pass, changed or not (dumps).
   std::function<absl::Status(const Pass&, const Graph&, bool changed)> after;
 };
 
-// In order. A pass that breaks the graph is an InternalError naming it; so is one that says "not
-// changed" and lies (in verify_each mode).
+// In order; the graph verifier and inference run after each pass that changed something. A pass
+// that breaks the graph is an InternalError naming it; so is one that says "not changed" and lies.
 absl::StatusOr<bool> RunPasses(std::span<const Pass> passes, Graph& graph, PassContext& context,
                                const RunPassesOptions& options = {});
 

@@ -24,11 +24,11 @@ struct CompileResult {
   std::vector<RewriteRecord> records;
 };
 
-// `graph` is inferred and verified. UsageError: a device the machine lacks; BadInputError: an op the
-// target has no kernel for (all of them named); InfeasibleError: more memory than the device has,
-// with the bytes needed.
-absl::StatusOr<CompileResult> Compile(Graph graph, const MachineSpec& machine,
-                                      const Target& target, const CompileOptions& options = {});
+// `graph` is inferred and verified. UsageError: a device the machine lacks; BadInputError: an op
+// the target has no kernel for (all of them named); InfeasibleError: more memory than the device
+// has, with the bytes needed.
+absl::StatusOr<CompileResult> Compile(Graph graph, const MachineSpec& machine, const Target& target,
+                                      const CompileOptions& options = {});
 
 }  // namespace millrace
 

@@ -1,0 +1,359 @@
+// Emission. Each value has at most one slice in device memory and one in host memory, made when
+// first needed: where its node writes it, or by a Copy right after it came to be (or a second load,
+// for values the session fills). All instructions are on one stream, so order alone makes every
+// read right; the checker proves it all the same.
+//
+// Two things need care. A body's outputs must lie on the call's output bytes: the body's last
+// writer of each writes there directly when it can, through a Copy when the body returns one of its
+// own inputs or one value twice. And a param's home is overwritten at the end of the step: a graph
+// output or another update that still needs the old version gets a copy of it first.
+#include "passes/emit_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "absl/container/flat_hash_map.h"
+#include "graph/strings.h"
+#include "ops/op_def.h"
+#include "passes/plan_memory.h"
+
+namespace millrace {
+namespace {
+
+class Emitter {
+ public:
+  Emitter(const Graph& graph, const Target& target, const EmitOptions& options)
+      : target_(target), graphs_(FlattenGraphs(graph)), on_cpu_(options.device_kind == "cpu") {
+    program_.name = "main";
+    program_.device_kind = options.device_kind;
+    program_.device_index = options.device_index;
+    program_.streams.push_back({"main", StreamKind::kCompute, options.threads, 0});
+    program_.buffers.push_back({"arena", MemorySpace::kDevice, 0});
+    program_.buffers.push_back({"host", MemorySpace::kHost, 0});
+    for (const Graph* g : graphs_) {
+      graph_index_.emplace(g, static_cast<int32_t>(homes_.size()));
+      homes_.emplace_back(g->values.size());
+    }
+  }
+
+  absl::StatusOr<Program> Emit() {
+    const Graph& graph = *graphs_[0];
+    for (const auto* list : {&graph.params, &graph.constants}) {
+      for (ValueId id : *list) Load(program_.loads, id);
+    }
+    for (ValueId id : graph.inputs) Load(program_.inputs, id);
+    segment_ = SegmentId(0);
+    program_.segments.push_back({"step", 0, {}});
+    program_.step.push_back({segment_, 0});
+    SaveOldVersions(graph);
+    for (size_t n = 0; n < graph.nodes.size(); ++n) EmitNode(0, NodeId(n));
+    EmitOutputs(graph);
+    EmitUpdates(graph);
+    MILLRACE_RETURN_IF_ERROR(UnsupportedOps());
+    MILLRACE_RETURN_IF_ERROR(PlaceSlices());
+    return std::move(program_);
+  }
+
+ private:
+  enum Space { kDevice = 0, kHost = 1 };
+
+  // A value's slices, one per space; !valid() until made.
+  struct Home {
+    SliceId slice[2];
+  };
+
+  Home& HomeOf(ValueRef ref) { return homes_[ref.graph][ref.value.index]; }
+  const Value& ValueOf(ValueRef ref) const { return graphs_[ref.graph]->value(ref.value); }
+
+  // On a cpu device, device memory is host memory: only values of unknown size live apart.
+  Space SpaceFor(ValueRef ref, bool host) const {
+    if (ValueOf(ref).bounded) return kHost;
+    return host && !on_cpu_ ? kHost : kDevice;
+  }
+
+  // --- Slices ---
+  SliceId NewSlice(ValueRef ref, int32_t allocation, int64_t size_bytes) {
+    Slice slice;
+    slice.value = ref;
+    slice.buffer = allocations_[allocation].buffer;
+    slice.size_bytes = size_bytes;
+    program_.slices.push_back(std::move(slice));
+    allocation_of_.push_back(allocation);
+    return SliceId(program_.slices.size() - 1);
+  }
+
+  SliceId NewPlace(ValueRef ref, Space space) {
+    const int64_t size = ByteSize(ValueOf(ref).type);
+    allocations_.push_back({BufferId(space), size});
+    return NewSlice(ref, static_cast<int32_t>(allocations_.size() - 1), size);
+  }
+
+  // A slice for `ref` on the bytes of `of`.
+  SliceId SameBytes(ValueRef ref, SliceId of) {
+    return NewSlice(ref, allocation_of_[of.index], program_.slices[of.index].size_bytes);
+  }
+
+  bool InHost(SliceId slice) const { return program_.slices[slice.index].buffer.index == kHost; }
+
+  // Where a node writes `ref`: the place prepared for it (a body's output), or a new one.
+  SliceId Written(ValueRef ref, bool host) {
+    Home& home = HomeOf(ref);
+    for (SliceId slice : home.slice) {
+      if (slice.valid()) return slice;
+    }
+    const Space space = SpaceFor(ref, host);
+    home.slice[space] = NewPlace(ref, space);
+    return home.slice[space];
+  }
+
+  // Where `ref`, which exists somewhere already, can be read from the given side.
+  SliceId Readable(ValueRef ref, bool host) {
+    const Space space = SpaceFor(ref, host);
+    Home& home = HomeOf(ref);
+    if (home.slice[space].valid()) return home.slice[space];
+    const SliceId from = home.slice[space == kHost ? kDevice : kHost];
+    if (on_cpu_) return from;  // all memory can be read
+    if (ref.graph == 0 && IsLoaded(ref)) {
+      home.slice[space] = NewPlace(ref, space);
+      BindingsOf(ref).push_back({ref.value, home.slice[space]});
+      return home.slice[space];
+    }
+    home.slice[space] = NewPlace(ref, space);
+    Append(Copy{from, home.slice[space]});
+    return home.slice[space];
+  }
+
+  bool IsLoaded(ValueRef ref) const { return ValueOf(ref).kind != ValueKind::kResult; }
+  std::vector<Binding>& BindingsOf(ValueRef ref) {
+    return ValueOf(ref).kind == ValueKind::kInput ? program_.inputs : program_.loads;
+  }
+
+  void Load(std::vector<Binding>& bindings, ValueId id) {
+    const ValueRef ref{0, id};
+    const Space space = SpaceFor(ref, /*host=*/false);
+    HomeOf(ref).slice[space] = NewPlace(ref, space);
+    bindings.push_back({id, HomeOf(ref).slice[space]});
+  }
+
+  void Append(InstructionBody body) {
+    program_.segments[segment_.index].instructions.push_back({StreamId(0), std::move(body)});
+  }
+
+  // --- Nodes ---
+  bool HasBoundedOperand(int32_t graph, const Node& node) const {
+    for (const auto* list : {&node.inputs, &node.outputs}) {
+      for (ValueId id : *list) {
+        if (id.valid() && graphs_[graph]->value(id).bounded) return true;
+      }
+    }
+    return false;
+  }
+
+  void EmitNode(int32_t graph, NodeId id) {
+    const Node& node = graphs_[graph]->node(id);
+    const OpDef* op = FindOp(node.op);
+    if (op == nullptr || op->traits.comm != CommKind::kNone) {
+      ++unsupported_[node.op];
+    } else if (op->traits.control_flow != ControlFlow::kNone) {
+      EmitCall(graph, id);
+    } else if (op->traits.host_call || HasBoundedOperand(graph, node)) {
+      HostCall call{id, graph, {}, {}};
+      call.inputs = ReadInputs(graph, node, [](int) { return true; });
+      call.outputs = WriteOutputs(graph, node, /*host=*/true);
+      Append(std::move(call));
+    } else {
+      EmitLaunch(graph, id, *op);
+    }
+  }
+
+  template <typename IsHost>
+  std::vector<SliceId> ReadInputs(int32_t graph, const Node& node, IsHost is_host) {
+    std::vector<SliceId> slices;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId in = node.inputs[i];
+      slices.push_back(in.valid() ? Readable({graph, in}, is_host(static_cast<int>(i)))
+                                  : SliceId());
+    }
+    return slices;
+  }
+
+  std::vector<SliceId> WriteOutputs(int32_t graph, const Node& node, bool host) {
+    std::vector<SliceId> slices;
+    for (ValueId out : node.outputs) {
+      slices.push_back(out.valid() ? Written({graph, out}, host) : SliceId());
+    }
+    return slices;
+  }
+
+  static bool IsPlain(const KernelVariant& variant) {
+    for (const auto* layouts : {&variant.in_layouts, &variant.out_layouts}) {
+      for (Layout layout : *layouts) {
+        if (layout != Layout::kStrided) return false;
+      }
+    }
+    return true;
+  }
+
+  void EmitLaunch(int32_t graph, NodeId id, const OpDef& op) {
+    const Node& node = graphs_[graph]->node(id);
+    const std::vector<KernelVariant> variants = target_.Variants(QueryFor(*graphs_[graph], id));
+    for (const KernelVariant& variant : variants) {
+      if (!IsPlain(variant)) continue;
+      Launch launch{id, graph, variant.name, {}, {}, SliceId()};
+      launch.inputs = ReadInputs(graph, node, [&](int i) {
+        const std::vector<int>& host = op.traits.host_inputs;
+        return variant.on_host || std::find(host.begin(), host.end(), i) != host.end();
+      });
+      launch.outputs = WriteOutputs(graph, node, variant.on_host);
+      launch.scratch = Scratch(variant.scratch_bytes);
+      Append(std::move(launch));
+      return;
+    }
+    ++unsupported_[node.op];
+  }
+
+  // One scratch area serves all: kernels of one stream run one after another.
+  SliceId Scratch(int64_t size_bytes) {
+    if (size_bytes == 0) return SliceId();
+    if (scratch_allocation_ < 0) {
+      scratch_allocation_ = static_cast<int32_t>(allocations_.size());
+      allocations_.push_back({BufferId(kDevice), 0});
+    }
+    Allocation& scratch = allocations_[scratch_allocation_];
+    scratch.size_bytes = std::max(scratch.size_bytes, size_bytes);
+    const auto [it, is_new] = scratch_slices_.try_emplace(size_bytes);
+    if (is_new) it->second = NewSlice(ValueRef(), scratch_allocation_, size_bytes);
+    return it->second;
+  }
+
+  // --- Control flow ---
+  void EmitCall(int32_t graph, NodeId id) {
+    const Node& node = graphs_[graph]->node(id);
+    Call call{id, graph, {}, {}, {}};
+    call.inputs = ReadInputs(graph, node, [](int i) { return i == 0; });
+    call.outputs = WriteOutputs(graph, node, /*host=*/false);
+    for (const Subgraph& sub : node.subgraphs) {
+      call.bodies.push_back(EmitBody(sub.graph, call));
+    }
+    Append(std::move(call));
+  }
+
+  CallBody EmitBody(const Graph& body, const Call& call) {
+    const int32_t graph = graph_index_.at(&body);
+    CallBody result;
+    const SegmentId caller = segment_;
+    result.segment = SegmentId(program_.segments.size());
+    segment_ = result.segment;
+    program_.segments.push_back(
+        {graphs_[graph]->name.empty() ? StrCat("body", graph) : graphs_[graph]->name, graph, {}});
+    for (size_t i = 0; i < body.inputs.size(); ++i) {
+      const SliceId outside = call.inputs[i + 1];
+      const ValueRef ref{graph, body.inputs[i]};
+      HomeOf(ref).slice[InHost(outside) ? kHost : kDevice] = SameBytes(ref, outside);
+      result.inputs.push_back(SameBytes(ref, outside));
+    }
+    std::vector<bool> direct(body.outputs.size(), false);
+    for (size_t i = 0; i < body.outputs.size(); ++i) {
+      const ValueRef ref{graph, body.outputs[i]};
+      if (!call.outputs[i].valid()) {  // nobody wants it
+        result.outputs.push_back(SliceId());
+        continue;
+      }
+      result.outputs.push_back(SameBytes(ref, call.outputs[i]));
+      Home& home = HomeOf(ref);
+      if (home.slice[kDevice].valid() || home.slice[kHost].valid()) continue;  // passed through
+      home.slice[InHost(call.outputs[i]) ? kHost : kDevice] = result.outputs[i];
+      direct[i] = true;
+    }
+    for (size_t n = 0; n < body.nodes.size(); ++n) EmitNode(graph, NodeId(n));
+    for (size_t i = 0; i < body.outputs.size(); ++i) {
+      if (direct[i] || !call.outputs[i].valid()) continue;
+      Append(Copy{Readable({graph, body.outputs[i]}, InHost(call.outputs[i])), result.outputs[i]});
+    }
+    segment_ = caller;
+    return result;
+  }
+
+  // --- Ends of the step ---
+  // Params that an update overwrites although an output or another update needs the old version.
+  void SaveOldVersions(const Graph& graph) {
+    std::set<ValueId> updated, needed(graph.outputs.begin(), graph.outputs.end());
+    for (const Update& update : graph.updates) {
+      updated.insert(update.param);
+      needed.insert(update.value);
+    }
+    for (ValueId id : needed) {
+      if (!updated.contains(id)) continue;
+      const ValueRef ref{0, id};
+      const SliceId home = HomeOf(ref).slice[kDevice];
+      saved_[id] = NewPlace(ref, kDevice);
+      Append(Copy{home, saved_[id]});
+    }
+  }
+
+  SliceId AtEnd(ValueId id) {
+    const auto it = saved_.find(id);
+    return it != saved_.end() ? it->second : Readable({0, id}, /*host=*/false);
+  }
+
+  void EmitOutputs(const Graph& graph) {
+    for (ValueId id : graph.outputs) program_.outputs.push_back({id, AtEnd(id)});
+  }
+
+  void EmitUpdates(const Graph& graph) {
+    for (const Update& update : graph.updates) {
+      const SliceId home = HomeOf({0, update.param}).slice[kDevice];
+      Append(Copy{AtEnd(update.value), SameBytes({0, update.value}, home)});
+      const SliceId host_home = HomeOf({0, update.param}).slice[kHost];
+      if (!host_home.valid()) continue;
+      Append(Copy{AtEnd(update.value), SameBytes({0, update.value}, host_home)});
+    }
+  }
+
+  // --- Finish ---
+  absl::Status UnsupportedOps() const {
+    if (unsupported_.empty()) return absl::OkStatus();
+    std::string message = StrCat("no kernel for ", program_.device_kind, ":");
+    for (const auto& [op, count] : unsupported_) {
+      StrAppend(&message, "\n  ", op, " (", count, count == 1 ? " node)" : " nodes)");
+    }
+    return BadInputError(message);
+  }
+
+  absl::Status PlaceSlices() {
+    MILLRACE_ASSIGN_OR_RETURN(
+        const MemoryPlacement placement,
+        PlaceInOrder(allocations_, static_cast<int>(program_.buffers.size())));
+    for (size_t s = 0; s < program_.slices.size(); ++s) {
+      program_.slices[s].offset_bytes = placement.offsets[allocation_of_[s]];
+    }
+    for (size_t b = 0; b < program_.buffers.size(); ++b) {
+      program_.buffers[b].size_bytes = placement.buffer_bytes[b];
+    }
+    return absl::OkStatus();
+  }
+
+  const Target& target_;
+  const std::vector<const Graph*> graphs_;
+  absl::flat_hash_map<const Graph*, int32_t> graph_index_;
+  const bool on_cpu_;
+  Program program_;
+  SegmentId segment_;                     // instructions are appended here
+  std::vector<std::vector<Home>> homes_;  // by graph and value
+  std::vector<Allocation> allocations_;
+  std::vector<int32_t> allocation_of_;  // by slice
+  int32_t scratch_allocation_ = -1;
+  std::map<int64_t, SliceId> scratch_slices_;  // by size
+  std::map<ValueId, SliceId> saved_;
+  std::map<std::string, int64_t> unsupported_;
+};
+
+}  // namespace
+
+absl::StatusOr<Program> EmitProgram(const Graph& graph, const Target& target,
+                                    const EmitOptions& options) {
+  return Emitter(graph, target, options).Emit();
+}
+
+}  // namespace millrace

@@ -1,0 +1,22 @@
+// The edits that rewrite passes make, keeping ids dense and lists consistent.
+#ifndef MILLRACE_PASSES_GRAPH_EDIT_H_
+#define MILLRACE_PASSES_GRAPH_EDIT_H_
+
+#include <span>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace millrace {
+
+// Every read of value v (node inputs, updates; graph outputs are left alone) becomes a read of
+// replacement[v], which may be v. Chains are followed; there must be no cycle.
+void ReplaceReads(Graph& graph, std::span<const ValueId> replacement);
+
+// Drops the nodes with keep[n] == 0 together with their results, and renumbers. Nobody may
+// read those results; `after` references to dropped nodes pass on to what those came after.
+void RemoveNodes(Graph& graph, const std::vector<uint8_t>& keep);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_GRAPH_EDIT_H_

@@ -1,0 +1,23 @@
+#include "passes/pass_list.h"
+
+namespace millrace {
+
+std::span<const Pass> AllPasses() {
+  static const Pass kPasses[] = {
+      {"lift-nested-constants", "Make constants of nested graphs inputs from the outside",
+       LiftNestedConstants},
+      {"eliminate-identity", "Let readers of an Identity read what it copies", EliminateIdentity},
+      {"eliminate-dead-nodes", "Drop nodes without effects whose results nobody reads",
+       EliminateDeadNodes},
+  };
+  return kPasses;
+}
+
+const Pass* FindPass(std::string_view name) {
+  for (const Pass& pass : AllPasses()) {
+    if (pass.name == name) return &pass;
+  }
+  return nullptr;
+}
+
+}  // namespace millrace

@@ -1,0 +1,23 @@
+// Every rewrite pass there is, by name; one line each in pass_list.cc.
+#ifndef MILLRACE_PASSES_PASS_LIST_H_
+#define MILLRACE_PASSES_PASS_LIST_H_
+
+#include <span>
+#include <string_view>
+
+#include "passes/pass.h"
+
+namespace millrace {
+
+// In the order in which the pipeline runs them.
+std::span<const Pass> AllPasses();
+const Pass* FindPass(std::string_view name);  // nullptr when there is none
+
+// The passes, each in its own file.
+absl::StatusOr<bool> LiftNestedConstants(Graph& graph, PassContext& context);
+absl::StatusOr<bool> EliminateIdentity(Graph& graph, PassContext& context);
+absl::StatusOr<bool> EliminateDeadNodes(Graph& graph, PassContext& context);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_PASS_LIST_H_

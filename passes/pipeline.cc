@@ -1,0 +1,79 @@
+// The whole compiler, in the order in which things happen.
+#include "passes/pipeline.h"
+
+#include "graph/strings.h"
+#include "graph/verify.h"
+#include "ops/infer.h"
+#include "passes/emit_plan.h"
+#include "passes/pass_list.h"
+
+namespace millrace {
+namespace {
+
+// What nodes ask for is honoured or refused. This pipeline plans for one device and one stream.
+absl::Status CheckRequests(const Graph& graph, const CompileOptions& options) {
+  if (!graph.mesh.axes.empty()) {
+    return UsageError(StrCat("the graph asks for the mesh ", ToString(graph.mesh),
+                             ", but plans are made for one device so far"));
+  }
+  for (const Node& node : graph.nodes) {
+    if (!node.device.empty() && node.device != options.device) {
+      return UsageError(StrCat("node '", node.name, "' asks for device ", node.device,
+                               ", but the plan is made for ", options.device,
+                               " alone; pass --device ", node.device, " or take the request out"));
+    }
+    if (node.stream > 0) {
+      return UsageError(StrCat("node '", node.name, "' asks for stream ", node.stream,
+                               ", but plans have one stream (0) so far"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFits(const Program& program, const DeviceLocation& device) {
+  const int64_t needed = DeviceBytes(program), there = device.spec->memory_bytes;
+  if (needed <= there) return absl::OkStatus();
+  return InfeasibleError(StrCat("the plan needs ", needed, " bytes on ", program.device_kind, ":",
+                                device.index, ", which has ", there,
+                                "; the smallest memory that works is ", needed, " bytes"));
+}
+
+}  // namespace
+
+absl::StatusOr<CompileResult> Compile(Graph graph, const MachineSpec& machine, const Target& target,
+                                      const CompileOptions& options) {
+  CompileResult result;
+
+  // Where.
+  MILLRACE_ASSIGN_OR_RETURN(const auto device_name, ParseDeviceName(options.device));
+  const auto& [kind, index] = device_name;
+  MILLRACE_ASSIGN_OR_RETURN(const DeviceLocation device, FindDevice(machine, kind, index));
+  if (kind != target.device_kind()) {
+    return UsageError(StrCat("device ", options.device, " needs a target for ", kind, ", not for ",
+                             target.device_kind()));
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckRequests(graph, options));
+
+  // Rewrites.
+  PassContext context;
+  context.machine = &machine;
+  context.target = &target;
+  MILLRACE_RETURN_IF_ERROR(RunPasses(AllPasses(), graph, context).status());
+  result.records = std::move(context.records);
+
+  // Order, streams, memory, instructions.
+  EmitOptions emit;
+  emit.device_kind = kind;
+  emit.device_index = index;
+  emit.threads = options.threads > 0 ? options.threads : device.spec->threads;
+  MILLRACE_ASSIGN_OR_RETURN(Program program, EmitProgram(graph, target, emit));
+  MILLRACE_RETURN_IF_ERROR(CheckFits(program, device));
+
+  result.plan.name = graph.name;
+  result.plan.machine = machine.name;
+  result.plan.graph = std::move(graph);
+  result.plan.programs.push_back(std::move(program));
+  return result;
+}
+
+}  // namespace millrace
