@@ -31,9 +31,9 @@ struct InPlacePair {
 struct OpTraits {
   // A kernel may write `output` over the very bytes of `input`; every kernel of the op must be right
   // when it does. The pair only applies when both have the same type.
-  std::vector<InPlacePair> in_place;
+  std::vector<InPlacePair> in_place = {};
   // Operands the host must read (shapes, k, conditions): they lie in host memory.
-  std::vector<int> host_inputs;
+  std::vector<int> host_inputs = {};
   ControlFlow control_flow = ControlFlow::kNone;
   CommKind comm = CommKind::kNone;
   bool host_call = false;          // output sizes depend on data: runs on the host, by HostCall only

@@ -6,6 +6,7 @@
 #include "graph/diagnostics.h"
 #include "graph/graph.h"
 #include "graph/status.h"
+#include "graph/target.h"
 
 namespace millrace {
 
@@ -18,7 +19,8 @@ void InferTypes(Graph& graph, Diagnostics& diagnostics);
 absl::Status InferTypes(Graph& graph);
 
 // Output types for one op with concrete inputs, e.g. when true sizes are known only at run time.
-// `constants` may be empty, or one per input with data where known.
+// `query.outputs` has an entry per output of the node, with any type where the output is wanted.
+// `constants` may be empty, or one per input with data where known. Not for ops with nested graphs.
 absl::StatusOr<std::vector<TensorType>> InferOutputs(const NodeQuery& query,
                                                      std::span<const Tensor> constants);
 

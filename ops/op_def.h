@@ -22,21 +22,22 @@ enum class AttrKind : uint8_t { kBool, kInt, kFloat, kString, kInts, kFloats, kS
 std::string_view AttrKindName(AttrKind kind);
 
 struct AttrSpec {
-  std::string name;
+  std::string name = {};
   AttrKind kind = AttrKind::kInt;
-  std::optional<AttrValue> default_value;  // nullopt and not required: absence has a meaning of its own
+  std::optional<AttrValue> default_value =
+      {};  // nullopt, not required: absence has its own meaning
   bool required = false;
-  std::vector<std::string> choices;        // kString: allowed values; empty: any
-  std::string doc;
+  std::vector<std::string> choices = {};  // kString: allowed values; empty: any
+  std::string doc = {};
 };
 
 struct OperandSpec {
-  std::string name;
-  std::vector<DType> dtypes;  // allowed; empty: any
+  std::string name = {};
+  std::vector<DType> dtypes = {};  // allowed; empty: any
   bool optional = false;
-  bool variadic = false;      // last operand only; one or more
-  std::string same_as;        // "T": operands with the same letter have the same dtype; "": free
-  std::string doc;
+  bool variadic = false;     // last operand only; one or more (zero or more when optional)
+  std::string same_as = {};  // "T": operands of one letter have one dtype; "": free
+  std::string doc = {};
 };
 
 // --- Inference ----------------------------------------------------------------------------------
@@ -62,8 +63,8 @@ using InferFn = absl::Status (*)(InferContext& context);
 
 // --- Reference kernel ---------------------------------------------------------------------------
 struct ReferenceContext {
-  const Attrs& attrs;               // as in inference
-  std::span<const Tensor> inputs;   // has_data() false: omitted
+  const Attrs& attrs;              // as in inference
+  std::span<const Tensor> inputs;  // has_data() false: omitted
   // Preallocated with the inferred types; has_data() false: not wanted. A bounded output comes
   // empty (no data) with its bound as the type, and is assigned a tensor of the true size.
   std::span<Tensor> outputs;
@@ -74,10 +75,10 @@ using ReferenceFn = absl::Status (*)(const ReferenceContext& context);
 // --- Gradient -----------------------------------------------------------------------------------
 struct GradientContext {
   GraphBuilder& builder;
-  NodeId node;                               // the forward node, in builder.graph()
-  std::span<const ValueId> output_grads;     // !valid(): nothing flows back from that output
-  std::vector<bool> wanted;                  // per input
-  std::vector<ValueId> input_grads;          // result: !valid(): no gradient (zero)
+  NodeId node;                            // the forward node, in builder.graph()
+  std::span<const ValueId> output_grads;  // !valid(): nothing flows back from that output
+  std::vector<bool> wanted;               // per input
+  std::vector<ValueId> input_grads;       // result: !valid(): no gradient (zero)
 };
 // Adds ordinary nodes. nullptr: not differentiable, and autodiff says so by name.
 using GradientFn = absl::Status (*)(GradientContext& context);
@@ -85,8 +86,8 @@ using GradientFn = absl::Status (*)(GradientContext& context);
 // --- Sharding -----------------------------------------------------------------------------------
 // One way to run the op on the devices of one mesh axis: what each operand is along that axis.
 struct ShardingRule {
-  std::vector<AxisSharding> inputs, outputs;  // per operand of the node
-  std::string note;                           // "split output features"
+  std::vector<AxisSharding> inputs = {}, outputs = {};  // per operand of the node
+  std::string note = {};                                // "split output features"
 };
 // All legal ways except "replicate everything", which is always legal. nullptr: only that.
 using ShardingFn = std::vector<ShardingRule> (*)(const NodeQuery& query);
@@ -107,22 +108,22 @@ enum class FusionClass : uint8_t {
 };
 
 struct OpDef {
-  std::string name;  // ONNX's, or domain-prefixed
-  std::string doc;   // one line
+  std::string name = {};  // ONNX's, or domain-prefixed
+  std::string doc = {};   // one line
   int tier = 1;
-  std::vector<OperandSpec> inputs, outputs;
-  std::vector<AttrSpec> attrs;
-  std::vector<std::string> subgraphs;  // names of nested graphs
-  OpTraits traits;
+  std::vector<OperandSpec> inputs = {}, outputs = {};
+  std::vector<AttrSpec> attrs = {};
+  std::vector<std::string> subgraphs = {};  // names of nested graphs
+  OpTraits traits = {};
   FusionClass fusion = FusionClass::kNone;
   // kElementwise with one output: the scalar op, for ops that are just that.
-  std::string scalar_op;
+  std::string scalar_op = {};
 
-  InferFn infer = nullptr;           // never null
-  ReferenceFn reference = nullptr;   // null for control flow and comm ops only
+  InferFn infer = nullptr;          // never null
+  ReferenceFn reference = nullptr;  // null for control flow and comm ops only
   GradientFn gradient = nullptr;
   ShardingFn sharding = nullptr;
-  WorkFn work = nullptr;             // null: DefaultWork
+  WorkFn work = nullptr;  // null: DefaultWork
 };
 
 // The explicit list, sorted by name. Built once.
