@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/strings.h"
+#include "runtime/flag_wait.h"
 
 namespace millrace {
 
@@ -146,7 +147,7 @@ void CudaContext::ReleaseFlagWaits(const Cancellation* run) {
   for (const FlagWait& wait : flag_waits_) {
     if (wait.run != run) continue;
     uint32_t now = wait.flag->value.load(std::memory_order_acquire);
-    while (static_cast<int32_t>(now - wait.value) < 0 &&
+    while (!FlagReached(now, wait.value) &&
            !wait.flag->value.compare_exchange_weak(now, wait.value, std::memory_order_acq_rel)) {
     }
   }

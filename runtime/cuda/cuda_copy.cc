@@ -1,7 +1,6 @@
 #include "runtime/cuda/cuda_copy.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "graph/strings.h"
 
@@ -85,17 +84,6 @@ absl::Status IssueCopy(const CudaContext& context, CUstream stream, const CopyRe
   return context.Error(result, StrCat("copying ", region.rows, " x ", region.row_bytes,
                                       " bytes from ", MemorySpaceName(region.from_space), " to ",
                                       MemorySpaceName(region.to_space), " memory"));
-}
-
-void CopyOnHost(const CopyRegion& r) {
-  if (IsContiguous(r)) {
-    std::memcpy(r.to, r.from, static_cast<size_t>(r.row_bytes * r.rows));
-    return;
-  }
-  for (int64_t row = 0; row < r.rows; ++row) {
-    std::memcpy(r.to + row * r.to_pitch_bytes, r.from + row * r.from_pitch_bytes,
-                static_cast<size_t>(r.row_bytes));
-  }
 }
 
 absl::Status SplitThroughStaging(const CopyRegion& region, std::byte* staging,

@@ -16,9 +16,6 @@ bool TouchesFile(const CopyRegion& region);
 // Queues a copy between device and pinned memory, in either direction; the context is current.
 absl::Status IssueCopy(const CudaContext& context, CUstream stream, const CopyRegion& region);
 
-// Copies on the calling thread; both sides lie in host memory or a mapped file.
-void CopyOnHost(const CopyRegion& region);
-
 // Splits a copy that the GPU cannot make by itself (one side is a file) into pairs of copies that
 // meet in `staging`: `emit` is called with the copy into staging, then with the one out of it, and
 // so on; each pair fills the staging from its start.

@@ -6,6 +6,7 @@
 
 #include "graph/strings.h"
 #include "runtime/cuda/cuda_copy.h"
+#include "runtime/strided_copy.h"
 
 namespace millrace {
 namespace {
