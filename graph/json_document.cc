@@ -13,6 +13,8 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_replace.h"
 #include "graph/files.h"
 #include "graph/json_text.h"
 #include "graph/strings.h"
@@ -339,26 +341,37 @@ std::string JsonDocument::PointerTo(const JsonValue& value) const {
   std::vector<std::string> parts;
   for (const JsonValue* v = &value; v->parent >= 0; v = Parent(*v)) {
     const JsonValue& parent = *Parent(*v);
-    std::string& part = parts.emplace_back("/");
     if (parent.kind == JsonKind::kArray) {
       int64_t index = 0;
       for (const JsonValue* c = FirstChild(parent); c != v; c = Next(*c)) ++index;
-      StrAppend(&part, index);
-      continue;
-    }
-    for (const char c : v->key()) {
-      if (c == '~') {
-        part += "~0";
-      } else if (c == '/') {
-        part += "~1";
-      } else {
-        part += c;
-      }
+      parts.push_back(StrCat("/", index));
+    } else {
+      parts.push_back(
+          StrCat("/", absl::StrReplaceAll(AbslView(v->key()), {{"~", "~0"}, {"/", "~1"}})));
     }
   }
   std::string pointer;
   for (size_t i = parts.size(); i-- > 0;) pointer += parts[i];
   return pointer;
+}
+
+const JsonValue& JsonDocument::FollowPointer(std::string_view pointer) const {
+  const JsonValue* at = &root();
+  while (pointer.starts_with('/')) {
+    const std::string_view part = pointer.substr(1, pointer.find('/', 1) - 1);
+    pointer.remove_prefix(part.size() + 1);
+    const JsonValue* child = FirstChild(*at);
+    if (at->kind == JsonKind::kArray) {
+      int64_t index = 0;
+      if (!absl::SimpleAtoi(AbslView(part), &index)) break;
+      while (child != nullptr && index-- > 0) child = Next(*child);
+    } else {
+      child = Find(*at, absl::StrReplaceAll(AbslView(part), {{"~1", "/"}, {"~0", "~"}}));
+    }
+    if (child == nullptr) break;
+    at = child;
+  }
+  return *at;
 }
 
 std::string JsonDocument::CompactText(const JsonValue& value) const {

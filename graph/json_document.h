@@ -73,6 +73,8 @@ class JsonDocument {
   FilePosition PositionOf(int64_t offset) const;           // O(log lines)
   std::string_view RawText(const JsonValue& value) const;  // the value's own source text
   std::string PointerTo(const JsonValue& value) const;     // "/nodes/3/op"
+  // Where a JSON pointer leads, or the last value on the way that exists.
+  const JsonValue& FollowPointer(std::string_view pointer) const;
   // The value without white space, strings in canonical spelling, numbers as they were written.
   std::string CompactText(const JsonValue& value) const;
 
@@ -125,6 +127,9 @@ class JsonReader {
   // An error with the nearest known name for each key that is neither known nor, unless
   // `extensions` is false, "x-...".
   void OnlyKeys(std::initializer_list<std::string_view> known, bool extensions = true) const;
+
+  // "format" is `format` and "version" is "<major>.<any>"; reading on makes sense only if so.
+  bool HasFormat(std::string_view format, int64_t major = 1) const;
 
   // The members named in `keys`, nullopt where absent, found in one pass; an error for each other
   // key, as OnlyKeys. False (with an error) when this is no object.

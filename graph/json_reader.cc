@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/strings/numbers.h"
 #include "graph/json_document.h"
 #include "graph/json_text.h"
 #include "graph/strings.h"
@@ -176,6 +177,32 @@ void JsonReader::OnlyKeys(std::initializer_list<std::string_view> known, bool ex
     if (std::find(known.begin(), known.end(), v->key()) != known.end()) continue;
     UnknownKey(*v, known.begin(), known.size(), extensions);
   }
+}
+
+bool JsonReader::HasFormat(std::string_view format, int64_t major) const {
+  const auto name = Required("format");
+  const auto version = Required("version");
+  if (!name.has_value() || !version.has_value()) return false;
+  if (!name->IsString() || name->value().string() != format) {
+    name->Error("not this kind of file", JsonString(format), name->Describe());
+    return false;
+  }
+  const std::string_view text = version->IsString() ? version->value().string() : "";
+  const size_t dot = text.find('.');
+  int64_t file_major = 0, file_minor = 0;
+  if (dot == std::string_view::npos || text.find_first_not_of(".0123456789") != text.npos ||
+      !absl::SimpleAtoi(AbslView(text.substr(0, dot)), &file_major) ||
+      !absl::SimpleAtoi(AbslView(text.substr(dot + 1)), &file_minor)) {
+    version->Error("not a version", StrCat("a string like \"", major, ".0\""), version->Describe());
+    return false;
+  }
+  if (file_major != major) {
+    version->Error(StrCat("version ", text, " of ", format, " is not known"),
+                   StrCat("version ", major, ".x"), "",
+                   file_major > major ? "a newer program may read it" : "");
+    return false;
+  }
+  return true;
 }
 
 bool JsonReader::FindMembers(const std::string_view* keys, size_t count,

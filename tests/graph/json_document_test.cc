@@ -231,6 +231,29 @@ TEST_F(JsonReaderTest, MembersFindsAllInOnePassInAnyOrder) {
   EXPECT_FALSE(m[0]->Members(kKeys, m));
 }
 
+TEST_F(JsonReaderTest, FormatAndMajorVersion) {
+  EXPECT_TRUE(Read(R"({"format": "f", "version": "1.0"})").HasFormat("f"));
+  EXPECT_TRUE(Read(R"({"format": "f", "version": "1.12"})").HasFormat("f"));
+  EXPECT_TRUE(diagnostics_.ok());
+  EXPECT_FALSE(Read(R"({"format": "f", "version": "2.0"})").HasFormat("f"));
+  EXPECT_FALSE(Read(R"({"format": "g", "version": "1.0"})").HasFormat("f"));
+  EXPECT_FALSE(Read(R"({"format": "f", "version": "1"})").HasFormat("f"));
+  EXPECT_FALSE(Read(R"({"format": "f", "version": 1.0})").HasFormat("f"));
+  EXPECT_FALSE(Read(R"({"format": "f", "version": "1.-1"})").HasFormat("f"));
+  EXPECT_FALSE(Read(R"({"format": "f"})").HasFormat("f"));
+  EXPECT_FALSE(Read("[]").HasFormat("f"));
+  EXPECT_THAT(Errors(), HasSubstr("/version: version 2.0 of f is not known; expected version 1.x"));
+}
+
+TEST(JsonDocumentTest, FollowsPointers) {
+  const JsonDocument d = Parse(R"({"a/b": [10, {"c": 5}]})");
+  EXPECT_EQ(d.FollowPointer("/a~1b/1/c").integer, 5);
+  EXPECT_EQ(d.FollowPointer("/a~1b/0").integer, 10);
+  EXPECT_EQ(&d.FollowPointer("/a~1b/7/c"), d.Find(d.root(), "a/b"));
+  EXPECT_EQ(&d.FollowPointer("/gone"), &d.root());
+  EXPECT_EQ(&d.FollowPointer(""), &d.root());
+}
+
 TEST_F(JsonReaderTest, VisitsElementsAndMembersInFileOrder) {
   const JsonReader r = Read(R"({"b": [10, 20], "a": 1})");
   std::string seen;
