@@ -1,13 +1,15 @@
 // The graph file, version 1: "millrace-graph" JSON (schema in graph/schema/graph.schema.json).
-// Loading then saving gives the same graph; saving then loading then saving the same bytes.
+// Saving then loading gives the same graph; saving then loading then saving the same bytes.
 #ifndef MILLRACE_GRAPH_GRAPH_JSON_H_
 #define MILLRACE_GRAPH_GRAPH_JSON_H_
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "graph/graph.h"
+#include "graph/json_document.h"
 #include "graph/status.h"
 
 namespace millrace {
@@ -22,7 +24,12 @@ absl::StatusOr<Graph> LoadGraph(const std::string& path, const GraphLoadOptions&
 absl::StatusOr<Graph> ParseGraphJson(std::string json, std::string file,
                                      const GraphLoadOptions& options = {});
 
-// Canonical JSON, one value or node a line. Types of results are written when `with_types`.
+// The graph that is part of a larger document (a plan file). Faults, unbound symbols among them, go
+// to the reader's diagnostics; then there is no graph.
+std::optional<Graph> ReadGraph(const JsonReader& reader, const GraphLoadOptions& options = {});
+
+// Canonical JSON, one value or node a line. Types of results are written when `with_types`, and
+// with them what the symbols were bound to ("bound"), because they hold for that binding only.
 std::string GraphToJson(const Graph& graph, bool with_types = false);
 
 // Writes `path` and, beside it, `<stem>.safetensors` with all data that do not come from files
