@@ -10,6 +10,7 @@
 #define MILLRACE_GRAPH_FUSED_PROGRAM_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,9 @@ enum class ScalarOp : uint8_t {
 };
 int Arity(ScalarOp op);                        // value operands: 0 to 3
 std::string_view ScalarOpName(ScalarOp op);    // "load", "add", "reduce_sum"
+std::optional<ScalarOp> ParseScalarOp(std::string_view name);
+std::string_view DimRoleName(DimRole role);    // "outer", "reduce", "inner"
+std::optional<DimRole> ParseDimRole(std::string_view name);
 
 struct ScalarInstruction {
   ScalarOp op = ScalarOp::kLoad;
@@ -82,7 +86,8 @@ struct FusedProgram {
 absl::Status VerifyFusedProgram(const FusedProgram& program);
 
 // One line, for a node's "program" attribute and for people; the two directions are exact inverses:
-// "[64 outer, 768 reduce] %0 = load f32 @0[768,1]; %1 = reduce_sum f32 %0; ...; store f32 %1 [1,0]"
+// "dims [64 outer, 768 reduce]; in f32 [768, 1]; %0 = load f32 @0; %1 = constant f32 0.5;
+//  %2 = mul f32 %0 %1; %3 = reduce_sum f32 %2; out f32 [1, 0] = %3". An offset is "+16" before "[".
 std::string ToText(const FusedProgram& program);
 absl::StatusOr<FusedProgram> ParseFusedProgram(std::string_view text);
 

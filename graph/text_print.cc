@@ -1,7 +1,3 @@
-#include <algorithm>
-#include <charconv>
-#include <cmath>
-
 #include "absl/strings/escaping.h"
 #include "graph/strings.h"
 #include "graph/text.h"
@@ -10,33 +6,12 @@
 namespace millrace {
 namespace {
 
-// Always with '.', 'e' or a letter, so that it is read back as a double.
-std::string DoubleText(double d) {
-  if (std::isnan(d)) return "nan";
-  if (std::isinf(d)) return d > 0 ? "inf" : "-inf";
-  char buffer[32];
-  const auto [end, error] = std::to_chars(buffer, buffer + sizeof(buffer), d);
-  std::string s(buffer, end);
-  if (s.find_first_of(".e") == std::string::npos) s += ".0";
-  return s;
-}
-
-// Shortest text that gives the same float back; half formats are exact in float.
-std::string FloatText(float f) {
-  if (std::isnan(f) || std::isinf(f)) return DoubleText(f);
-  char buffer[32];
-  const auto [end, error] = std::to_chars(buffer, buffer + sizeof(buffer), f);
-  std::string s(buffer, end);
-  if (s.find_first_of(".e") == std::string::npos) s += ".0";
-  return s;
-}
-
 std::string ElementText(const Tensor& t, int64_t i) {
   if (t.dtype() == DType::kBool) return t.AsInt64(i) != 0 ? "true" : "false";
   if (t.dtype() == DType::kU64) return StrCat(t.data<uint64_t>()[i]);
   if (!IsFloat(t.dtype())) return StrCat(t.AsInt64(i));
-  if (t.dtype() == DType::kF64) return DoubleText(t.AsDouble(i));
-  return FloatText(static_cast<float>(t.AsDouble(i)));
+  if (t.dtype() == DType::kF64) return NumberText(t.AsDouble(i));
+  return NumberText(static_cast<float>(t.AsDouble(i)));
 }
 
 template <typename T, typename F>
@@ -50,12 +25,14 @@ std::string AttrText(const AttrValue& value) {
   struct Visitor {
     std::string operator()(bool b) const { return b ? "true" : "false"; }
     std::string operator()(int64_t i) const { return StrCat(i); }
-    std::string operator()(double d) const { return DoubleText(d); }
+    std::string operator()(double d) const { return NumberText(d); }
     std::string operator()(const std::string& s) const { return QuoteText(s); }
     std::string operator()(const std::vector<int64_t>& v) const {
       return ListText(v, [](int64_t i) { return StrCat(i); });
     }
-    std::string operator()(const std::vector<double>& v) const { return ListText(v, DoubleText); }
+    std::string operator()(const std::vector<double>& v) const {
+      return ListText(v, [](double d) { return NumberText(d); });
+    }
     std::string operator()(const std::vector<std::string>& v) const {
       return ListText(v, QuoteText);
     }
@@ -142,8 +119,8 @@ class Printer {
       case DataSource::Kind::kInit: {
         const Init& init = source.init;
         return StrCat("init ", InitKindText(init.kind), " seed ", init.seed, " low ",
-                      DoubleText(init.low), " high ", DoubleText(init.high), " std ",
-                      DoubleText(init.std));
+                      NumberText(init.low), " high ", NumberText(init.high), " std ",
+                      NumberText(init.std));
       }
     }
     return "";

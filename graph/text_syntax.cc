@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
-#include <nlohmann/json.hpp>
+
+#include "graph/json_text.h"
 
 namespace millrace {
 namespace {
@@ -29,9 +30,22 @@ std::string NameText(std::string_view name) {
   return bare ? std::string(name) : QuoteText(name);
 }
 
-std::string QuoteText(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+std::string QuoteText(std::string_view text) { return JsonString(text); }
+
+namespace {
+
+// As in JSON, but without the quotes of "nan" and its like.
+template <typename T>
+std::string Unquoted(T value) {
+  std::string s;
+  AppendJsonNumber(&s, value);
+  return s[0] == '"' ? s.substr(1, s.size() - 2) : s;
 }
+
+}  // namespace
+
+std::string NumberText(double value) { return Unquoted(value); }
+std::string NumberText(float value) { return Unquoted(value); }
 
 std::string_view InitKindText(InitKind kind) { return kInitKinds[static_cast<int>(kind)]; }
 

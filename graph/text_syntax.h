@@ -18,6 +18,11 @@ std::string NameText(std::string_view name);
 // As a JSON string.
 std::string QuoteText(std::string_view text);
 
+// Shortest decimal that reads back as the same number, always with '.', an exponent, or "nan",
+// "inf", "-inf", so that it reads back as a double.
+std::string NumberText(double value);
+std::string NumberText(float value);
+
 std::string_view InitKindText(InitKind kind);  // "zeros", ..., as in graph files
 std::optional<InitKind> ParseInitKind(std::string_view text);
 
