@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
 namespace millrace {
 namespace {
@@ -11,21 +10,42 @@ struct Dim {
   int64_t size, to, from;  // steps in bytes
 };
 
+// No more than a shape has; no allocation, since sessions plan copies while they run.
+class DimList {
+ public:
+  Dim* begin() { return dims_.data(); }
+  Dim* end() { return dims_.data() + size_; }
+  bool empty() const { return size_ == 0; }
+  Dim& back() { return dims_[size_ - 1]; }
+  void push_back(const Dim& dim) { dims_[size_++] = dim; }
+  void pop_back() { --size_; }
+  void erase(Dim* dim) {
+    std::copy(dim + 1, end(), dim);
+    --size_;
+  }
+  // Before the first one with a smaller step, so equal ones keep their order.
+  void InsertByStep(const Dim& dim) {
+    push_back(dim);
+    for (Dim* d = end() - 1; d != begin() && d[-1].to < d->to; --d) std::swap(d[-1], *d);
+  }
+
+ private:
+  std::array<Dim, kMaxRank> dims_;
+  int size_ = 0;
+};
+
 // Dims of size other than 1, outermost first, evenly stepped neighbours merged. The order is by the
 // destination's steps: a copy may visit elements in any order, and this one writes forwards.
-std::vector<Dim> MergedDims(const TensorType& type, const StridedPlace& to,
-                            const StridedPlace& from) {
+DimList MergedDims(const TensorType& type, const StridedPlace& to, const StridedPlace& from) {
   const Shape dense = DenseStrides(type.shape);
   const int64_t element = SizeOf(type.dtype);
-  std::vector<Dim> dims;
+  DimList dims;
   for (int i = 0; i < type.shape.rank(); ++i) {
     if (type.shape[i] == 1) continue;
-    dims.push_back({type.shape[i], element * (to.strides.empty() ? dense[i] : to.strides[i]),
-                    element * (from.strides.empty() ? dense[i] : from.strides[i])});
+    dims.InsertByStep({type.shape[i], element * (to.strides.empty() ? dense[i] : to.strides[i]),
+                       element * (from.strides.empty() ? dense[i] : from.strides[i])});
   }
-  std::stable_sort(dims.begin(), dims.end(),
-                   [](const Dim& a, const Dim& b) { return a.to > b.to; });
-  std::vector<Dim> merged;
+  DimList merged;
   for (const Dim& inner : dims) {
     if (!merged.empty() && merged.back().to == inner.size * inner.to &&
         merged.back().from == inner.size * inner.from) {
@@ -46,7 +66,7 @@ StridedCopy PlanStridedCopy(const TensorType& type, const StridedPlace& to,
   copy.empty = NumElements(type.shape) == 0;
   if (copy.empty) return copy;
 
-  std::vector<Dim> dims = MergedDims(type, to, from);
+  DimList dims = MergedDims(type, to, from);
   copy.region.row_bytes = SizeOf(type.dtype);
   if (!dims.empty() && dims.back().to == copy.region.row_bytes &&
       dims.back().from == copy.region.row_bytes) {
@@ -54,7 +74,7 @@ StridedCopy PlanStridedCopy(const TensorType& type, const StridedPlace& to,
     dims.pop_back();
   }
   if (dims.empty()) return copy;
-  const auto rows = std::max_element(dims.begin(), dims.end(),
+  Dim* const rows = std::max_element(dims.begin(), dims.end(),
                                      [](const Dim& a, const Dim& b) { return a.size < b.size; });
   copy.region.rows = rows->size;
   copy.region.to_pitch_bytes = rows->to;

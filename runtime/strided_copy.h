@@ -28,7 +28,7 @@ struct StridedCopy {
 struct StridedPlace {
   std::byte* data = nullptr;
   MemorySpace space = MemorySpace::kDevice;
-  std::span<const int64_t> strides;
+  std::span<const int64_t> strides = {};
 };
 
 // Adjacent dims that both places step through evenly become one; of what remains, the innermost

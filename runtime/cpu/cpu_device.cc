@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "graph/strings.h"
-#include "runtime/cpu/scratch_file.h"
+#include "runtime/scratch_file.h"
 #include "runtime/flag_wait.h"
 #include "runtime/strided_copy.h"
 
