@@ -24,9 +24,11 @@ bool IsNameChar(char c) {
 }
 
 std::string NameText(std::string_view name) {
-  const bool bare =
-      !name.empty() && IsNameStart(name[0]) && std::all_of(name.begin(), name.end(), IsNameChar) &&
-      std::find(std::begin(kLineWords), std::end(kLineWords), name) == std::end(kLineWords);
+  const bool is_word =
+      std::find(std::begin(kLineWords), std::end(kLineWords), name) != std::end(kLineWords) ||
+      ParseDType(name).has_value();
+  const bool bare = !name.empty() && IsNameStart(name[0]) &&
+                    std::all_of(name.begin(), name.end(), IsNameChar) && !is_word;
   return bare ? std::string(name) : QuoteText(name);
 }
 
