@@ -8,7 +8,6 @@
 //
 // An id that refers to nothing is written as its number, and the reader refuses it: saving works on
 // any plan, so that a wrong one can be looked at.
-#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,7 +53,6 @@ class PlanWriter {
               JsonString(plan_.name), ",\n\"machine\": ", JsonString(plan_.machine),
               ",\n\"microbatches\": ", plan_.microbatches, ",\n");
     WriteMesh();
-    WriteSymbols();
     std::string graph = GraphToJson(plan_.graph, /*with_types=*/true);
     while (!graph.empty() && graph.back() == '\n') graph.pop_back();
     StrAppend(&out_, "\"graph\": ", graph, ",\n\"programs\": [");
@@ -86,21 +84,6 @@ class PlanWriter {
       StrAppend(&out_, "{\"axis\": ", JsonString(axis.name), ", \"size\": ", axis.size, "}");
     });
     out_ += ",\n";
-  }
-
-  // What the graph's symbols were bound to.
-  void WriteSymbols() {
-    std::map<std::string, int64_t> bound;
-    for (const Symbol& s : plan_.graph.symbols) {
-      if (s.value >= 0) bound[s.name] = s.value;
-    }
-    if (bound.empty()) return;
-    std::string_view separator = "\"symbols\": {";
-    for (const auto& [name, value] : bound) {
-      StrAppend(&out_, separator, JsonString(name), ": ", value);
-      separator = ", ";
-    }
-    out_ += "},\n";
   }
 
   void WriteProgram(const Program& p) {
