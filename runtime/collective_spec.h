@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-// From the node's op and its attributes "reduction" ("sum" when absent) and "root" (0).
+// From the node's op and its attributes "op" (the reduction; "sum" when absent) and "root" (0).
 absl::StatusOr<CollectiveSpec> CollectiveSpecOf(const Node& node, const TensorType& input);
 
 // The endpoints that run the node together with `self`, in rank order: all coordinates on the mesh

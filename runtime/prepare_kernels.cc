@@ -37,6 +37,7 @@ class KernelPreparer {
     }
     if (const auto* call = std::get_if<HostCall>(&instruction.body)) {
       KernelRequest request = RequestFor(instruction, *call);
+      request.variant = "reference";  // a HostCall names none: hosts have the one
       request.true_shapes = AnyBounded(call->inputs) || AnyBounded(call->outputs);
       return Ask(bound_.binding.host_kernels, request);
     }

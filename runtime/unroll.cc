@@ -20,6 +20,15 @@ namespace {
 
 constexpr int kMaxCallDepth = 64;
 
+bool IsDense(const Slice& slice, const Shape& shape) {
+  if (slice.strides.empty()) return true;
+  const Shape dense = DenseStrides(shape);
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape[i] != 1 && slice.strides[i] != dense[i]) return false;
+  }
+  return true;
+}
+
 class Unroller {
  public:
   Unroller(PreparedPlan& prepared, int32_t program, Section section)
@@ -185,8 +194,7 @@ class Unroller {
       return UsageError(StrCat("value '", value.name,
                                "' has a size known only at run time; it cannot be sent"));
     }
-    const Shape dense = DenseStrides(value.type.shape);
-    if (!slice.strides.empty() && !std::ranges::equal(slice.strides, dense)) {
+    if (!IsDense(slice, value.type.shape)) {
       return UsageError(StrCat("value '", value.name,
                                "' lies in strided memory; copy it to a dense slice to send it"));
     }
