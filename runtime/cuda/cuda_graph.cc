@@ -51,9 +51,9 @@ absl::Status CudaGraph::Fork() {
   MILLRACE_RETURN_IF_ERROR(
       Check(driver.EventRecord(lanes_[0].event->native(), lanes_[0].stream->native()),
             "recording a fork"));
-  for (size_t i = 1; i < lanes_.size(); ++i) {
+  for (forked_ = 1; forked_ < lanes_.size(); ++forked_) {
     MILLRACE_RETURN_IF_ERROR(
-        Check(driver.StreamWaitEvent(lanes_[i].stream->native(), lanes_[0].event->native(),
+        Check(driver.StreamWaitEvent(lanes_[forked_].stream->native(), lanes_[0].event->native(),
                                      CU_EVENT_WAIT_DEFAULT),
               "forking a stream"));
   }
@@ -62,7 +62,7 @@ absl::Status CudaGraph::Fork() {
 
 absl::Status CudaGraph::Join() {
   const CudaDriver& driver = context().driver();
-  for (size_t i = 1; i < lanes_.size(); ++i) {
+  for (size_t i = 1; i < forked_; ++i) {
     MILLRACE_RETURN_IF_ERROR(
         Check(driver.EventRecord(lanes_[i].event->native(), lanes_[i].stream->native()),
               "recording a join"));

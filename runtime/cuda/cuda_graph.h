@@ -41,10 +41,11 @@ class CudaGraph {
   absl::Status Check(CUresult result, std::string_view doing) const;
   absl::Status Begin();
   absl::Status Fork();  // the other lanes wait for the first one
-  absl::Status Join();  // the first one waits for the others
+  absl::Status Join();  // the first one waits for those that forked from it
   absl::Status Instantiate(CUgraph graph);
 
   const std::vector<Lane> lanes_;
+  size_t forked_ = 1;  // lanes that wait for the first one; itself included
   std::shared_ptr<CudaCapture> capture_;  // while capturing
   CUgraphExec graph_ = nullptr;
 };
