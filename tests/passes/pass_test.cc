@@ -1,0 +1,92 @@
+#include "passes/pass.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/text.h"
+#include "ops/infer.h"
+#include "passes/graph_edit.h"
+#include "passes/pass_list.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+Graph Parse(std::string_view text) {
+  absl::StatusOr<Graph> graph = ParseGraphText(text);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  EXPECT_TRUE(InferTypes(*graph).ok());
+  return *std::move(graph);
+}
+
+constexpr char kChain[] = "input x : f32[2]\na = Relu(x)\ny = Exp(a)\noutput y";
+
+absl::Status RunOne(absl::StatusOr<bool> (*run)(Graph&, PassContext&)) {
+  Graph graph = Parse(kChain);
+  const Pass pass{"broken", "", run};
+  PassContext context;
+  RunPassesOptions options;
+  options.catch_lies = true;
+  return RunPasses({&pass, 1}, graph, context, options).status();
+}
+
+TEST(RunPasses, APassThatBreaksTheGraphIsNamed) {
+  const absl::Status status = RunOne([](Graph& g, PassContext&) -> absl::StatusOr<bool> {
+    g.nodes[0].inputs[0] = ValueId(2);
+    return true;
+  });
+  EXPECT_EQ(ExitCode(status), 70);
+  EXPECT_THAT(status.message(), HasSubstr("pass 'broken' broke the graph"));
+}
+
+TEST(RunPasses, APassThatBreaksTypesIsNamed) {
+  const absl::Status status = RunOne([](Graph& g, PassContext&) -> absl::StatusOr<bool> {
+    g.value(ValueId(1)).type.shape = Shape{3};
+    return true;
+  });
+  EXPECT_EQ(ExitCode(status), 70);
+  EXPECT_THAT(status.message(), HasSubstr("pass 'broken' broke the graph's types"));
+}
+
+TEST(RunPasses, APassThatLiesIsCaught) {
+  const absl::Status status = RunOne([](Graph& g, PassContext&) -> absl::StatusOr<bool> {
+    g.nodes[0].op = "Tanh";
+    return false;
+  });
+  EXPECT_THAT(status.message(), HasSubstr("says that it did not"));
+}
+
+TEST(RunPasses, CallsBackAfterEachPassAndRecordsWhoDidWhat) {
+  Graph graph = Parse("input x : f32[2]\na = Identity(x)\nd = Exp(x)\ny = Relu(a)\noutput y");
+  std::string log;
+  RunPassesOptions options;
+  options.after = [&](const Pass& pass, const Graph& g, bool changed) {
+    StrAppend(&log, pass.name, changed ? " changed, " : " did nothing, ", g.nodes.size(), "\n");
+    return absl::OkStatus();
+  };
+  PassContext context;
+  EXPECT_TRUE(*RunPasses(AllPasses(), graph, context, options));
+  EXPECT_EQ(log,
+            "lift-nested-constants did nothing, 4\n"
+            "eliminate-identity changed, 3\n"
+            "eliminate-dead-nodes changed, 2\n");
+  ASSERT_EQ(context.records.size(), 2u);
+  EXPECT_EQ(context.records[0].pass, "eliminate-identity");
+  EXPECT_EQ(context.records[1].nodes, std::vector<std::string>{"d"});
+}
+
+TEST(RemoveNodes, RenumbersEverythingThatNamesAValue) {
+  Graph graph = Parse(
+      "mesh \"data=2\"\ninput x : f32[2]\nparam p : f32[2] = init zeros\ndead = Exp(x)\n"
+      "u = Relu(x) after [dead]\ny = Tanh(u) after [u]\nupdate p <- u\noutput y\n"
+      "sharding y = \"data:0\"\ndoc dead = \"gone\"\ndoc u = \"stays\"");
+  RemoveNodes(graph, {0, 1, 1});
+  EXPECT_EQ(ToText(graph),
+            "mesh \"data=2\"\ninput x : f32[2]\nparam p : f32[2] = init zeros seed 0 low 0.0 high "
+            "1.0 std 1.0\nu : f32[2] = Relu(x)\ny : f32[2] = Tanh(u) after [u]\nupdate p <- u\n"
+            "output y\ndoc u = \"stays\"\nsharding y = \"data:0\"\n");
+}
+
+}  // namespace
+}  // namespace millrace

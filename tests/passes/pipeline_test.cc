@@ -1,0 +1,281 @@
+#include "passes/pipeline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/check/check.h"
+#include "graph/plan_json.h"
+#include "graph/text.h"
+#include "ops/infer.h"
+#include "ops/op_def.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Has a plain reference kernel with 100 bytes of scratch for every op that is not left out.
+class TestTarget : public Target {
+ public:
+  explicit TestTarget(std::string kind = "cpu") : kind_(std::move(kind)) {}
+  std::string_view device_kind() const override { return kind_; }
+  std::vector<KernelVariant> Variants(const NodeQuery& query) const override {
+    const OpDef* op = FindOp(query.op);
+    if (op == nullptr || op->reference == nullptr || query.op == missing_op) return {};
+    KernelVariant variant;
+    variant.name = "reference";
+    variant.in_layouts.resize(query.inputs.size(), Layout::kStrided);
+    variant.out_layouts.resize(query.outputs.size(), Layout::kStrided);
+    variant.scratch_bytes = 100;
+    return {variant};
+  }
+  std::string missing_op;
+
+ private:
+  std::string kind_;
+};
+
+MachineSpec TestMachine(int64_t memory_bytes = 1 << 20) {
+  MachineSpec machine;
+  machine.name = "test";
+  for (const char* kind : {"cpu", "cuda"}) {
+    DeviceSpec device;
+    device.name = device.kind = kind;
+    device.memory_bytes = memory_bytes;
+    device.threads = 2;
+    machine.devices.push_back(device);
+  }
+  NodeSpec node;
+  node.devices = {{"cpu", 1}, {"cuda", 2}};
+  machine.nodes.push_back(node);
+  return machine;
+}
+
+Graph Parse(std::string_view text) {
+  absl::StatusOr<Graph> graph = ParseGraphText(text);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  const absl::Status status = InferTypes(*graph);
+  EXPECT_TRUE(status.ok()) << status;
+  return *std::move(graph);
+}
+
+// The plan of `text` for `device`; the checker must accept it.
+PlanBundle CheckedCompile(std::string_view text, const std::string& device) {
+  CompileOptions options;
+  options.device = device;
+  const TestTarget target(device.substr(0, device.find(':')));
+  const MachineSpec machine = TestMachine();
+  auto result = Compile(Parse(text), machine, target, options);
+  EXPECT_TRUE(result.ok()) << result.status();
+  const CheckReport report = CheckPlan(result->plan, AllOpTraits(), &machine);
+  EXPECT_TRUE(report.ok()) << FormatReport(report) << "\n" << ToText(result->plan);
+  return result->plan;
+}
+
+// What could go wrong in emission, one graph each.
+constexpr std::pair<const char*, const char*> kGraphs[] = {
+    {"chain", R"(
+      input x : f32[2,3]
+      param w : f32[3,4] = init ones
+      h = MatMul(x, w)
+      y = Relu(h)
+      output y)"},
+    {"input is output", R"(
+      input x : f32[2]
+      y = Relu(x)
+      output x
+      output y)"},
+    {"param is output and updated", R"(
+      input x : f32[2]
+      param p : f32[2] = init zeros
+      u = Add(p, x)
+      update p <- u
+      output p
+      output u)"},
+    {"params swap", R"(
+      param p : f32[2] = init zeros
+      param q : f32[2] = init ones
+      update p <- q
+      update q <- p
+      output p)"},
+    {"param updated from an input", R"(
+      input x : f32[2]
+      param p : f32[2] = init zeros
+      y = Relu(p)
+      update p <- x
+      output y)"},
+    {"one value updates two params", R"(
+      input x : f32[2]
+      param p : f32[2] = init zeros
+      param q : f32[2] = init zeros
+      u = Relu(x)
+      update p <- u
+      update q <- u
+      output u)"},
+    {"constant is output", R"(
+      const k : f32[2] = inline [1.0, 2.0]
+      output k)"},
+    {"zero-sized values", R"(
+      input x : f32[0,3]
+      y = Relu(x)
+      output y)"},
+    {"unread results", R"(
+      input x : f32[2,4]
+      a, b = Split(x) {axis = 1}
+      output b)"},
+    {"host operand", R"(
+      input x : f32[2,3]
+      const shape : i64[2] = inline [3, 2]
+      r = Reshape(x, shape)
+      y = Relu(r)
+      output y)"},
+    {"host operand also read on the device", R"(
+      input x : f32[2,3]
+      const shape : i64[2] = inline [3, 2]
+      r = Reshape(x, shape)
+      s = Add(shape, shape)
+      output r
+      output s)"},
+    {"sizes known only at run time", R"(
+      input x : f32[2,3]
+      h = Relu(x)
+      n = NonZero(h)
+      output n)"},
+    {"run-time sizes read on", R"(
+      input x : f32[2,3]
+      n = NonZero(x)
+      t = Transpose(n)
+      output t)"},
+    {"branches", R"(
+      input x : f32[2]
+      input c : bool[]
+      y = If(c, x) graph then_branch {
+        input a : f32[2]
+        t = Relu(a)
+        output t
+      } graph else_branch {
+        input a : f32[2]
+        const k : f32[2] = inline [1.0, 2.0]
+        t = Add(a, k)
+        output t
+      }
+      output y)"},
+    {"a branch returns what it was given, and one value twice", R"(
+      input x : f32[2]
+      input z : f32[2]
+      input c : bool[]
+      y, w = If(c, x, z) graph then_branch {
+        input a : f32[2]
+        input b : f32[2]
+        output b
+        output a
+      } graph else_branch {
+        input a : f32[2]
+        input b : f32[2]
+        s = Add(a, b)
+        r = Relu(s)
+        output s
+        output r
+      }
+      output y
+      output w)"},
+    {"a condition made on the device", R"(
+      input x : f32[2]
+      input k : f32[]
+      c = Cast(k) {to = "bool"}
+      y = If(c, x) graph then_branch {
+        input a : f32[2]
+        t = Relu(a)
+        output t
+      } graph else_branch {
+        input a : f32[2]
+        t = Exp(a)
+        output t
+      }
+      output y)"},
+    {"branches in branches", R"(
+      input x : f32[2]
+      input c : bool[]
+      y = If(c, c, x) graph then_branch {
+        input d : bool[]
+        input a : f32[2]
+        t = If(d, a) graph then_branch {
+          input b : f32[2]
+          s = Relu(b)
+          output s
+        } graph else_branch {
+          input b : f32[2]
+          const two : f32[] = splat 2.0
+          s = Mul(b, two)
+          output s
+        }
+        output t
+      } graph else_branch {
+        input d : bool[]
+        input a : f32[2]
+        output a
+      }
+      output y)"},
+};
+
+TEST(Pipeline, ItsPlansPassTheChecker) {
+  for (const auto& [name, text] : kGraphs) {
+    for (const char* device : {"cpu:0", "cuda:1"}) {
+      SCOPED_TRACE(std::string(name) + " on " + device);
+      CheckedCompile(text, device);
+    }
+  }
+}
+
+TEST(Pipeline, SameInputSameBytes) {
+  for (const auto& [name, text] : kGraphs) {
+    EXPECT_EQ(PlanToJson(CheckedCompile(text, "cpu:0")), PlanToJson(CheckedCompile(text, "cpu:0")))
+        << name;
+  }
+}
+
+absl::Status CompileError(std::string_view text, const CompileOptions& options = {},
+                          const TestTarget& target = TestTarget(),
+                          int64_t memory_bytes = 1 << 20) {
+  return Compile(Parse(text), TestMachine(memory_bytes), target, options).status();
+}
+
+constexpr char kSmall[] = "input x : f32[64]\ny = Relu(x)\noutput y";
+
+TEST(Pipeline, TooLittleMemoryIsInfeasibleAndSaysWhatIsNeeded) {
+  const absl::Status status = CompileError(kSmall, {}, TestTarget(), /*memory_bytes=*/511);
+  EXPECT_EQ(ExitCode(status), 4);
+  EXPECT_THAT(status.message(), HasSubstr("the smallest memory that works is 640 bytes"));
+  EXPECT_TRUE(CompileError(kSmall, {}, TestTarget(), 640).ok());
+}
+
+TEST(Pipeline, RequestsItCannotHonourAreRefused) {
+  CompileOptions on_cpu;
+  EXPECT_EQ(ExitCode(CompileError("input x : f32[1]\ny = Relu(x) device \"cuda:0\"\noutput y")), 2);
+  EXPECT_EQ(ExitCode(CompileError("input x : f32[1]\ny = Relu(x) stream 2\noutput y")), 2);
+  EXPECT_EQ(ExitCode(CompileError("mesh \"data=2\"\ninput x : f32[1]\ny = Relu(x)\noutput y")), 2);
+  EXPECT_TRUE(
+      CompileError("input x : f32[1]\ny = Relu(x) device \"cpu:0\" stream 0\noutput y").ok());
+}
+
+TEST(Pipeline, MissingKernelsAreAllNamedWithTheirCounts) {
+  TestTarget target;
+  target.missing_op = "Relu";
+  const absl::Status status =
+      CompileError("input x : f32[1]\na = Relu(x)\nb = Relu(a)\ny = Exp(b)\noutput y", {}, target);
+  EXPECT_EQ(ExitCode(status), 3);
+  EXPECT_EQ(status.message(), "no kernel for cpu:\n  Relu (2 nodes)");
+}
+
+TEST(Pipeline, UnknownDevicesAreRefused) {
+  CompileOptions options;
+  options.device = "cuda:9";
+  EXPECT_NE(ExitCode(CompileError(kSmall, options, TestTarget("cuda"))), 0);
+  options.device = "cuda:0";
+  EXPECT_EQ(ExitCode(CompileError(kSmall, options)), 2);  // a cpu target
+  options.device = "gpu";
+  EXPECT_EQ(ExitCode(CompileError(kSmall, options)), 2);
+}
+
+}  // namespace
+}  // namespace millrace
