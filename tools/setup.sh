@@ -19,6 +19,7 @@ packages='
   zlib1g-dev         | <zlib.h>                             | gzip
   libhwy-dev         | <hwy/highway.h>                      | Highway: SIMD kernels
   libdnnl-dev        | <dnnl.hpp>                           | oneDNN: convolution, matmul, pooling on CPU
+  ocl-icd-opencl-dev | <CL/cl.h>                            | oneDNN's CMake package looks for it
   libgtest-dev       | <gtest/gtest.h>                      | tests
   libgmock-dev       | <gmock/gmock.h>                      | tests: matchers
   libbenchmark-dev   | <benchmark/benchmark.h>              | benchmarks
