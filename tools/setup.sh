@@ -6,7 +6,7 @@ set -euo pipefail
 
 # One a line: Debian package | how to see that it is there (command, <header> or python module) | why.
 # A "?" before the package: useful, not required.
-packages='
+packages=$(cat << 'END'
   g++                | g++                                  | the compiler, C++20
   cmake              | cmake                                | build, 3.25 or later
   ninja-build        | ninja                                | build
@@ -27,7 +27,8 @@ packages='
   ? ccache           | ccache                               | quick rebuilds
   ? mold             | mold                                 | quick links
   ? clang-format     | clang-format                         | formatting, for contributors
-'
+END
+)
 
 on_debian_12() {
   [[ -r /etc/os-release ]] && command -v dpkg-query apt-get > /dev/null &&
