@@ -1,0 +1,26 @@
+// The families, one per file of this folder.
+#ifndef MILLRACE_OPS_CPU_KERNEL_FAMILIES_H_
+#define MILLRACE_OPS_CPU_KERNEL_FAMILIES_H_
+
+#include "ops/cpu/kernel_family.h"
+
+namespace millrace {
+
+KernelFamily EmptyFamily();          // empty.cc
+KernelFamily SimdUnaryFamily();      // simd_unary.cc
+KernelFamily SimdBinaryFamily();     // simd_binary.cc
+KernelFamily LoopBinaryFamily();     // loop_binary.cc
+KernelFamily SimdSoftmaxFamily();    // simd_softmax.cc
+KernelFamily SimdLayerNormFamily();  // simd_layer_norm.cc
+KernelFamily SimdReduceFamily();     // simd_reduce.cc
+KernelFamily CopyFamily();           // copy.cc
+KernelFamily TransposeFamily();      // transpose.cc
+KernelFamily JoinFamily();           // join.cc
+KernelFamily GatherFamily();         // gather.cc
+KernelFamily SmallMatMulFamily();    // small_matmul.cc
+KernelFamily SimdMaxPoolFamily();    // simd_max_pool.cc
+KernelFamily ReferenceFamily();      // reference.cc
+
+}  // namespace millrace
+
+#endif  // MILLRACE_OPS_CPU_KERNEL_FAMILIES_H_

@@ -1,0 +1,16 @@
+// The address of a HWY_EXPORTed function for this processor, so that a kernel looks it up once,
+// when it is prepared (Highway's own macro looks it up at each call).
+#ifndef MILLRACE_OPS_CPU_SIMD_DISPATCH_H_
+#define MILLRACE_OPS_CPU_SIMD_DISPATCH_H_
+
+#include "hwy/highway.h"
+
+namespace millrace {
+
+inline void ChooseSimdTarget() { hwy::GetChosenTarget().Update(hwy::SupportedTargets()); }
+
+}  // namespace millrace
+
+#define MILLRACE_SIMD_FUNCTION(name) (ChooseSimdTarget(), &HWY_DYNAMIC_DISPATCH(name))
+
+#endif  // MILLRACE_OPS_CPU_SIMD_DISPATCH_H_

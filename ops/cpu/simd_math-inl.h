@@ -1,0 +1,173 @@
+// f32 vector math for every Highway target, and loads and stores of partial vectors. Included once
+// per target (foreach_target.h).
+//
+// Accuracy, as tests/ops/cpu_simd_math_test.cc measures it against f64 over all ranges: Exp, Erf
+// and Sigmoid within 2 units in the last place, Tanh 2, Gelu 4 (also where it nears 0), with fused
+// multiply-add; a little worse without (SSE4). NaN gives NaN, infinities give the limits, results
+// below the smallest normal are rounded, not flushed.
+//
+// The polynomials are minimax fits (Remez) of the function named beside them.
+#if defined(MILLRACE_OPS_CPU_SIMD_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef MILLRACE_OPS_CPU_SIMD_MATH_INL_H_
+#undef MILLRACE_OPS_CPU_SIMD_MATH_INL_H_
+#else
+#define MILLRACE_OPS_CPU_SIMD_MATH_INL_H_
+#endif
+
+#include <cstdint>
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace millrace {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The first `count` lanes from `p`, the others 0. Reads nothing beyond them. 0 < count < Lanes(d).
+template <class D>
+HWY_INLINE hn::Vec<D> LoadFirst(D d, const float* p, size_t count) {
+#if HWY_MEM_OPS_MIGHT_FAULT
+  HWY_ALIGN float lanes[hn::MaxLanes(d)] = {};
+  for (size_t i = 0; i < count; ++i) lanes[i] = p[i];
+  return hn::Load(d, lanes);
+#else
+  return hn::MaskedLoad(hn::FirstN(d, count), d, p);
+#endif
+}
+
+// Writes the first `count` lanes to `p` and nothing beyond them.
+template <class D>
+HWY_INLINE void StoreFirst(hn::Vec<D> v, D d, float* p, size_t count) {
+#if HWY_MEM_OPS_MIGHT_FAULT
+  HWY_ALIGN float lanes[hn::MaxLanes(d)];
+  hn::Store(v, d, lanes);
+  for (size_t i = 0; i < count; ++i) p[i] = lanes[i];
+#else
+  hn::BlendedStore(v, hn::FirstN(d, count), d, p);
+#endif
+}
+
+// c[0] + x c[1] + x^2 c[2] + ..., by Horner's rule.
+template <class D, size_t kCount>
+HWY_INLINE hn::Vec<D> Polynomial(D d, hn::Vec<D> x, const float (&c)[kCount]) {
+  hn::Vec<D> sum = hn::Set(d, c[kCount - 1]);
+  for (size_t i = kCount - 1; i-- > 0;) sum = hn::MulAdd(sum, x, hn::Set(d, c[i]));
+  return sum;
+}
+
+// 2^k for whole k in [-126, 127].
+template <class D>
+HWY_INLINE hn::Vec<D> PowerOfTwo(D d, hn::Vec<hn::RebindToSigned<D>> k) {
+  const hn::RebindToSigned<D> di;
+  return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(k, hn::Set(di, 127))));
+}
+
+// e^x = 2^n e^r with r = x - n ln 2 in [-ln 2 / 2, ln 2 / 2]. ln 2 is subtracted in two parts, the
+// first short enough that n times it is exact; 2^n is applied in two steps, so that neither
+// overflows and a subnormal result is rounded once.
+template <class D>
+HWY_INLINE hn::Vec<D> Exp(D d, hn::Vec<D> x) {
+  // (e^r - 1 - r) / r^2
+  static constexpr float kCoefficients[] = {4.999999305e-01f, 1.666651479e-01f, 4.166845678e-02f,
+                                            8.369418831e-03f, 1.381314493e-03f};
+  const hn::RebindToSigned<D> di;
+  const auto clamped = hn::Min(hn::Max(x, hn::Set(d, -104.5f)), hn::Set(d, 89.0f));
+  const auto n = hn::Round(hn::Mul(clamped, hn::Set(d, 1.44269504f)));
+  auto r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), clamped);
+  r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
+  const auto tail = hn::MulAdd(hn::Mul(r, r), Polynomial(d, r, kCoefficients), r);
+  const auto power = hn::ConvertTo(di, n);
+  const auto half = hn::ShiftRight<1>(power);
+  auto y = hn::Mul(hn::Add(tail, hn::Set(d, 1.0f)), PowerOfTwo(d, half));
+  y = hn::Mul(y, PowerOfTwo(d, hn::Sub(power, half)));
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
+// Small |x|: odd polynomial. Else (1 - t) / (1 + t), t = e^(-2 |x|), which cancels nothing.
+template <class D>
+HWY_INLINE hn::Vec<D> Tanh(D d, hn::Vec<D> x) {
+  // (tanh x - x) / x^3, by x^2
+  static constexpr float kCoefficients[] = {-3.333331805e-01f, 1.333260169e-01f, -5.385385805e-02f,
+                                            2.107775876e-02f, -6.282473818e-03f};
+  const auto one = hn::Set(d, 1.0f);
+  const auto size = hn::Abs(x);
+  const auto square = hn::Mul(x, x);
+  const auto small = hn::MulAdd(hn::Mul(x, square), Polynomial(d, square, kCoefficients), x);
+  const auto t = Exp(d, hn::Mul(size, hn::Set(d, -2.0f)));
+  const auto large = hn::Div(hn::Sub(one, t), hn::Add(one, t));
+  return hn::IfThenElse(hn::Lt(size, hn::Set(d, 0.55f)), small, hn::CopySign(large, x));
+}
+
+// erfc(t) for t >= 0, as e^(-t^2) (e^(t^2) erfc(t)); the second factor is smooth and taken as a
+// polynomial in (t - 3) / (t + 3). t^2 comes as square + rest, so that the exponential keeps its
+// relative accuracy: an error of one unit in t^2 = 90 would be one of 90 units in the result.
+template <class D>
+HWY_INLINE hn::Vec<D> ErfcOf(D d, hn::Vec<D> t, hn::Vec<D> square, hn::Vec<D> rest) {
+  static constexpr float kCoefficients[] = {1.790011513e-01f,  -3.262335638e-01f, 2.456037971e-01f,
+                                            -1.501157819e-01f, 7.166587199e-02f,  -2.439422515e-02f,
+                                            4.268836304e-03f,  7.156784289e-04f,  -5.945184056e-04f,
+                                            2.899388527e-05f,  5.596454525e-05f};
+  const auto three = hn::Set(d, 3.0f);
+  t = hn::Min(t, hn::Set(d, 10.3f));  // where erfc is below the smallest subnormal
+  const auto u = hn::Div(hn::Sub(t, three), hn::Add(t, three));
+  const auto e = Exp(d, hn::Neg(square));
+  return hn::Mul(hn::NegMulAdd(e, rest, e), Polynomial(d, u, kCoefficients));
+}
+
+// Small |x|: odd polynomial. Else 1 - erfc|x|.
+template <class D>
+HWY_INLINE hn::Vec<D> Erf(D d, hn::Vec<D> x) {
+  // erf(x) / x - 1, by x^2
+  static constexpr float kCoefficients[] = {1.283791666e-01f,  -3.761263320e-01f, 1.128368635e-01f,
+                                            -2.685885119e-02f, 5.199599798e-03f,  -8.125806038e-04f,
+                                            8.296608224e-05f};
+  const auto size = hn::Abs(x);
+  const auto square = hn::Mul(x, x);
+  const auto small = hn::MulAdd(x, Polynomial(d, square, kCoefficients), x);
+  const auto t = hn::Min(size, hn::Set(d, 10.3f));
+  const auto tail = ErfcOf(d, t, hn::Mul(t, t), hn::Zero(d));
+  const auto large = hn::CopySign(hn::Sub(hn::Set(d, 1.0f), tail), x);
+  const auto y = hn::IfThenElse(hn::Lt(size, hn::Set(d, 0.9375f)), small, large);
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
+// 1 / (1 + e^-x), from t = e^-|x|, so that the left tail keeps its relative accuracy.
+template <class D>
+HWY_INLINE hn::Vec<D> Sigmoid(D d, hn::Vec<D> x) {
+  const auto one = hn::Set(d, 1.0f);
+  const auto t = Exp(d, hn::Neg(hn::Abs(x)));
+  const auto numerator = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), t, one);
+  return hn::Div(numerator, hn::Add(one, t));
+}
+
+// x Phi(x), with Phi(-|x|) = erfc(|x| / sqrt 2) / 2.
+template <class D>
+HWY_INLINE hn::Vec<D> Gelu(D d, hn::Vec<D> x) {
+  const auto half = hn::Set(d, 0.5f);
+  const auto size = hn::Min(hn::Abs(x), hn::Set(d, 14.5f));
+  const auto square = hn::Mul(size, size);
+  const auto rest = hn::MulSub(size, size, square);
+  const auto erfc = ErfcOf(d, hn::Mul(size, hn::Set(d, 0.707106781f)), hn::Mul(square, half),
+                           hn::Mul(rest, half));
+  const auto tail = hn::Mul(erfc, half);
+  const auto phi = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(hn::Set(d, 1.0f), tail));
+  // -inf times 0 would be NaN; the limit is 0.
+  const auto bounded = hn::Max(x, hn::Set(d, -14.5f));
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::Mul(bounded, phi));
+}
+
+// x / 2 (1 + tanh z) = x Sigmoid(2 z), z = sqrt(2 / pi) (x + 0.044715 x^3).
+template <class D>
+HWY_INLINE hn::Vec<D> GeluTanh(D d, hn::Vec<D> x) {
+  const auto bounded = hn::Max(x, hn::Set(d, -14.5f));
+  const auto scaled = hn::Mul(bounded, hn::Set(d, 1.595769122f));  // 2 sqrt(2 / pi)
+  const auto bend = hn::MulAdd(hn::Mul(bounded, bounded), hn::Set(d, 0.044715f), hn::Set(d, 1.0f));
+  const auto y = hn::Mul(bounded, Sigmoid(d, hn::Mul(scaled, bend)));
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace millrace
+HWY_AFTER_NAMESPACE();
+
+#endif  // MILLRACE_OPS_CPU_SIMD_MATH_INL_H_
