@@ -19,9 +19,9 @@ absl::Status AllocateBuffers(BoundProgram& bound) {
   for (const PlanBuffer& buffer : bound.program->buffers) {
     absl::StatusOr<Buffer> memory = bound.device().Allocate(buffer.space, buffer.size_bytes);
     if (!memory.ok()) {
-      return Annotate(memory.status(), StrCat("program '", bound.program->name, "' buffer '",
-                                              buffer.name, "' (", MemorySpaceName(buffer.space),
-                                              " memory)"));
+      return Annotate(memory.status(),
+                      StrCat("program '", bound.program->name, "' buffer '", buffer.name, "' (",
+                             MemorySpaceName(buffer.space), " memory)"));
     }
     bound.buffers.push_back(*std::move(memory));
   }
@@ -37,8 +37,8 @@ absl::StatusOr<BoundProgram> Bind(const PlanBundle& plan, int32_t program,
   bound.device_name = StrCat(bound.program->device_kind, ":", index);
   const auto binding = devices.find(bound.device_name);
   if (binding == devices.end()) {
-    return UsageError(StrCat("plan '", plan.name, "': program '", bound.program->name,
-                             "' runs on ", bound.device_name, ", which is not among the devices: ",
+    return UsageError(StrCat("plan '", plan.name, "': program '", bound.program->name, "' runs on ",
+                             bound.device_name, ", which is not among the devices: ",
                              absl::StrJoin(devices, ", ", [](std::string* out, const auto& entry) {
                                out->append(entry.first);
                              })));
@@ -54,8 +54,8 @@ std::byte* BoundProgram::Address(SliceId id, int64_t microbatch) const {
   if (!id.valid()) return nullptr;
   const Slice& s = slice(id);
   const Buffer& buffer = buffers[s.buffer.index];
-  const int64_t offset = Evaluate(
-      s.offset_bytes, {.coordinates = endpoint.coordinates, .microbatch = microbatch});
+  const int64_t offset =
+      Evaluate(s.offset_bytes, {.coordinates = endpoint.coordinates, .microbatch = microbatch});
   MILLRACE_CHECK(offset >= 0 && s.size_bytes >= 0 && offset <= buffer.size() &&
                  s.size_bytes <= buffer.size() - offset);
   return buffer.data() + offset;

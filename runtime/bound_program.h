@@ -33,8 +33,9 @@ struct BoundProgram {
   }
 };
 
-// Every program at every coordinate of the mesh: programs in order, coordinates row-major. Allocates
-// all buffers. UsageError naming a device the table lacks; OutOfMemoryError from the device.
+// Every program at every coordinate of the mesh: programs in order, coordinates row-major.
+// Allocates all buffers. UsageError naming a device the table lacks; OutOfMemoryError from the
+// device.
 absl::StatusOr<std::vector<BoundProgram>> BindPrograms(const PlanBundle& plan,
                                                        const DeviceTable& devices);
 

@@ -11,7 +11,8 @@ absl::Status Claim(int& owner, int lane, std::string_view what, int32_t id) {
   if (owner == lane) return absl::OkStatus();
   return UsageError(StrCat(what, " ", id,
                            " is used by two streams that run side by side; use one stream for it, "
-                           "or one ", what, " a stream"));
+                           "or one ",
+                           what, " a stream"));
 }
 
 }  // namespace
@@ -74,8 +75,8 @@ absl::Status Channels::Open(Communicator& communicator) {
                               communicator.OpenGroup(key.first, entry.members, key.second));
   }
   for (auto& [key, entry] : mailboxes_) {
-    MILLRACE_ASSIGN_OR_RETURN(
-        entry.mailbox, communicator.OpenMailbox(key.first, key.second, entry.size_bytes));
+    MILLRACE_ASSIGN_OR_RETURN(entry.mailbox,
+                              communicator.OpenMailbox(key.first, key.second, entry.size_bytes));
   }
   return absl::OkStatus();
 }

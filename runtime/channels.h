@@ -1,5 +1,5 @@
-// The ports, groups and mailboxes of a plan: collected while its schedules are unrolled, opened when
-// all of them are known.
+// The ports, groups and mailboxes of a plan: collected while its schedules are unrolled, opened
+// when all of them are known.
 #ifndef MILLRACE_RUNTIME_CHANNELS_H_
 #define MILLRACE_RUNTIME_CHANNELS_H_
 
@@ -14,9 +14,9 @@
 
 namespace millrace {
 
-// Each Add returns where the opened thing will be; the place does not move. What is used by two lanes
-// (streams with threads of their own) is refused with a UsageError: its order would be anyone's
-// guess.
+// Each Add returns where the opened thing will be; the place does not move. What is used by two
+// lanes (streams with threads of their own) is refused with a UsageError: its order would be
+// anyone's guess.
 class Channels {
  public:
   absl::StatusOr<std::unique_ptr<SendPort>*> AddSend(const Endpoint& self, const Endpoint& peer,
@@ -30,8 +30,7 @@ class Channels {
                                                    int lane);
   // Mailboxes of one name have one size.
   absl::StatusOr<std::unique_ptr<Mailbox>*> AddMailbox(const Endpoint& self,
-                                                       const std::string& name,
-                                                       int64_t size_bytes);
+                                                       const std::string& name, int64_t size_bytes);
 
   bool empty() const;
   absl::Status Open(Communicator& communicator);

@@ -36,8 +36,8 @@ absl::StatusOr<CollectiveSpec> CollectiveSpecOf(const Node& node, const TensorTy
   spec.count = NumElements(input.shape);
   spec.root = static_cast<int>(node.attrs.Int("root", 0));
   const std::string name = node.attrs.String("op", "sum");
-  for (const Reduction reduction : {Reduction::kSum, Reduction::kMax, Reduction::kMin,
-                                    Reduction::kProd, Reduction::kMean}) {
+  for (const Reduction reduction :
+       {Reduction::kSum, Reduction::kMax, Reduction::kMin, Reduction::kProd, Reduction::kMean}) {
     if (ReductionName(reduction) != name) continue;
     spec.reduction = reduction;
     return spec;

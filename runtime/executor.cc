@@ -113,8 +113,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Prepare(const PlanBundle& pl
                                                             const ExecutorOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<PreparedPlan> prepared,
                             PreparePlan(plan, devices, options));
-  return std::unique_ptr<Executor>(
-      new Executor(std::move(prepared), options.tracer != nullptr));
+  return std::unique_ptr<Executor>(new Executor(std::move(prepared), options.tracer != nullptr));
 }
 
 absl::Status Executor::Run(Section section) {
@@ -135,12 +134,13 @@ void Executor::RunLaneOrCancel(int index, Section section) {
   const LaneSteps& steps = lane.sections[static_cast<int>(section)];
   const ProgramState& state = prepared_->states[lane.program];
   int32_t failed = -1;
-  absl::Status status = traced_ ? RunLane(steps, SpanTrace{state.trace}, failed)
-                                : RunLane(steps, NoTrace{}, failed);
+  absl::Status status =
+      traced_ ? RunLane(steps, SpanTrace{state.trace}, failed) : RunLane(steps, NoTrace{}, failed);
   for (size_t i = 0; status.ok() && i < lane.streams.size(); ++i) {
     status = state.streams[lane.streams[i].index]->Synchronize();
   }
-  if (status.ok()) [[likely]] return;
+  if (status.ok()) [[likely]]
+    return;
 
   // Lanes that gave up because another failed have nothing to say.
   int none = -1;

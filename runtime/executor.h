@@ -21,8 +21,8 @@ class Executor {
                                                            const DeviceTable& devices,
                                                            const ExecutorOptions& options = {});
 
-  // One run of a section on all devices; returns when all streams have finished. The error is that of
-  // the first instruction to fail, with program, stream, instruction and node; the others are
+  // One run of a section on all devices; returns when all streams have finished. The error is that
+  // of the first instruction to fail, with program, stream, instruction and node; the others are
   // cancelled, and nothing may run afterwards.
   absl::Status Run(Section section);
 

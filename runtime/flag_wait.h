@@ -13,8 +13,8 @@ inline bool FlagReached(uint32_t value, uint32_t target) {
   return static_cast<int32_t>(value - target) >= 0;
 }
 
-// Everything written before is visible to whoever waits for `value`. Makes a system call only when a
-// thread is asleep on the flag.
+// Everything written before is visible to whoever waits for `value`. Makes a system call only when
+// a thread is asleep on the flag.
 void SignalFlag(Flag& flag, uint32_t value);
 
 // Returns when the flag has reached `value`; absl::CancelledError when the run was cancelled first

@@ -15,9 +15,10 @@
 
 namespace millrace {
 
-// The true shape of each value (and microbatch) that a HostCall touches, for one program at one mesh
-// coordinate; bounds until a kernel writes them. A value of true shape s lies dense, as s says, from
-// the first byte of its slice. Cells are accessed in the order the plan gives to the value's bytes.
+// The true shape of each value (and microbatch) that a HostCall touches, for one program at one
+// mesh coordinate; bounds until a kernel writes them. A value of true shape s lies dense, as s
+// says, from the first byte of its slice. Cells are accessed in the order the plan gives to the
+// value's bytes.
 using ShapeCells = std::map<std::pair<ValueRef, int32_t>, Shape>;
 
 // The cell of `value`, which has the type's shape when it is made. Never moves.

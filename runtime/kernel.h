@@ -22,9 +22,9 @@ struct KernelArgs {
   void* const* inputs = nullptr;
   void* const* outputs = nullptr;
   void* scratch = nullptr;
-  void* native_stream = nullptr;          // CUstream on cuda; null on cpu
-  // True shapes of operands, for kernels of bounded values (HostCall) only; null otherwise. An entry
-  // is null for an absent operand. Output shapes are written by the kernel.
+  void* native_stream = nullptr;  // CUstream on cuda; null on cpu
+  // True shapes of operands, for kernels of bounded values (HostCall) only; null otherwise. An
+  // entry is null for an absent operand. Output shapes are written by the kernel.
   const Shape* const* input_shapes = nullptr;
   Shape* const* output_shapes = nullptr;
 };

@@ -11,9 +11,8 @@ absl::StatusOr<std::unique_ptr<LaneThreads>> LaneThreads::Start(int num_lanes) {
   for (int lane = 1; lane < num_lanes; ++lane) {
     auto worker = std::make_unique<Worker>();
     try {
-      worker->thread = std::thread([self = threads.get(), lane, w = worker.get()] {
-        self->Serve(lane, *w);
-      });
+      worker->thread =
+          std::thread([self = threads.get(), lane, w = worker.get()] { self->Serve(lane, *w); });
     } catch (const std::system_error& error) {  // the standard library's only way to say no
       return OutOfMemoryError(
           StrCat("cannot start thread ", lane, " of ", num_lanes, ": ", error.what()));

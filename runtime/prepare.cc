@@ -33,8 +33,8 @@ absl::Status MakeStreams(PreparedPlan& prepared, int32_t index, const std::vecto
     MILLRACE_ASSIGN_OR_RETURN(state.streams[i],
                               bound.device().CreateStream(streams[i], prepared.cancellation));
     if (tracer != nullptr) {
-      state.trace[i] = &tracer->AddLane(bound.device_name, streams[i].name,
-                                        bound.endpoint.program, bound.endpoint.coordinates);
+      state.trace[i] = &tracer->AddLane(bound.device_name, streams[i].name, bound.endpoint.program,
+                                        bound.endpoint.coordinates);
     }
   }
   return absl::OkStatus();

@@ -29,8 +29,8 @@ struct ExecutorOptions {
 
 struct EventState {
   std::unique_ptr<Event> event;
-  uint64_t base = 0;                 // Records issued by earlier runs
-  std::array<uint64_t, 3> records{}; // Records in one run of each section
+  uint64_t base = 0;                  // Records issued by earlier runs
+  std::array<uint64_t, 3> records{};  // Records in one run of each section
 };
 
 // What belongs to one program at one mesh coordinate.

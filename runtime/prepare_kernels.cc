@@ -22,8 +22,7 @@ std::vector<OperandLayout> LayoutsOf(const Program& program, const std::vector<S
 class KernelPreparer {
  public:
   KernelPreparer(const PreparedPlan& prepared, const Lane& lane)
-      : prepared_(prepared),
-        bound_(prepared.programs[lane.program]) {}
+      : prepared_(prepared), bound_(prepared.programs[lane.program]) {}
 
   // Null for instructions that run no kernel.
   absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const Instruction& instruction) {
@@ -60,8 +59,8 @@ class KernelPreparer {
   absl::StatusOr<std::unique_ptr<Kernel>> Ask(KernelLibrary* library,
                                               const KernelRequest& request) const {
     if (library == nullptr) {
-      return UsageError(StrCat("no kernel library is bound to ", bound_.device_name, " for ",
-                               request.query.op));
+      return UsageError(
+          StrCat("no kernel library is bound to ", bound_.device_name, " for ", request.query.op));
     }
     return library->Prepare(request);
   }

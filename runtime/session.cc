@@ -54,8 +54,8 @@ absl::StatusOr<Homes::const_iterator> FindHomes(const Graph& graph, const Homes&
   }
   const std::string hint = DidYouMean(name, names);
   return UsageError(StrCat("no ", what, " '", name, "'; there are ",
-                           names.empty() ? "none" : NamesOf(graph, homes),
-                           hint.empty() ? "" : "; ", hint));
+                           names.empty() ? "none" : NamesOf(graph, homes), hint.empty() ? "" : "; ",
+                           hint));
 }
 
 // A value split over devices has no single tensor here.
@@ -130,10 +130,9 @@ absl::Status Session::State::Load(const SessionOptions& options) {
       MILLRACE_ASSIGN_OR_RETURN(tensor, weights.Get(value));
     }
     for (const Home& home : homes) {
-      MILLRACE_RETURN_IF_ERROR(
-          Annotate(WriteSlice(executor->programs()[home.program], home.slice, 0, tensor.type(),
-                              tensor.bytes()),
-                   StrCat("loading '", name, "'")));
+      MILLRACE_RETURN_IF_ERROR(Annotate(WriteSlice(executor->programs()[home.program], home.slice,
+                                                   0, tensor.type(), tensor.bytes()),
+                                        StrCat("loading '", name, "'")));
     }
   }
   return absl::OkStatus();
@@ -211,10 +210,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(CheckedPlan plan,
   auto session = std::unique_ptr<Session>(new Session());
   session->state_ = std::make_unique<State>(std::move(plan));
   State& state = *session->state_;
-  MILLRACE_ASSIGN_OR_RETURN(
-      state.executor,
-      Executor::Prepare(state.plan.plan(), devices,
-                        {.communicator = options.communicator, .tracer = options.tracer}));
+  MILLRACE_ASSIGN_OR_RETURN(state.executor, Executor::Prepare(state.plan.plan(), devices,
+                                                              {.communicator = options.communicator,
+                                                               .tracer = options.tracer}));
   MILLRACE_RETURN_IF_ERROR(state.CollectBindings());
   if (options.poison) {
     for (const BoundProgram& bound : state.executor->programs()) {
@@ -230,12 +228,12 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(CheckedPlan plan,
 const PlanBundle& Session::plan() const { return state_->plan.plan(); }
 
 absl::Status Session::SetInput(std::string_view name, const Tensor& tensor) {
-  MILLRACE_ASSIGN_OR_RETURN(
-      const auto found, FindHomes(state_->graph(), state_->input_homes, "input", name));
+  MILLRACE_ASSIGN_OR_RETURN(const auto found,
+                            FindHomes(state_->graph(), state_->input_homes, "input", name));
   BoundInput& input = state_->inputs.find(name)->second;
-  MILLRACE_ASSIGN_OR_RETURN(const TensorType wanted,
-                            StackedType(state_->graph().value(found->first).type,
-                                        state_->microbatches()));
+  MILLRACE_ASSIGN_OR_RETURN(
+      const TensorType wanted,
+      StackedType(state_->graph().value(found->first).type, state_->microbatches()));
   if (!tensor.has_data() || tensor.type() != wanted) {
     return UsageError(StrCat("input '", name, "' has type ", ToString(wanted), ", given is ",
                              tensor.has_data() ? ToString(tensor.type()) : "no data"));

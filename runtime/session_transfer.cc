@@ -15,8 +15,8 @@ constexpr int kPoisonByte = 0xFF;
 absl::Status RequireStrided(const BoundProgram& bound, SliceId id) {
   const Layout layout = bound.slice(id).layout;
   if (layout == Layout::kStrided) return absl::OkStatus();
-  return UsageError(StrCat("the session fills and reads strided slices only; this one is ",
-                           LayoutName(layout)));
+  return UsageError(
+      StrCat("the session fills and reads strided slices only; this one is ", LayoutName(layout)));
 }
 
 // Row by row through `move`, or on the host where it reaches both sides.
@@ -29,8 +29,7 @@ absl::Status MoveRows(const StridedCopy& copy, bool on_host, Move move) {
     }
     for (int64_t row = 0; row < region.rows; ++row) {
       MILLRACE_RETURN_IF_ERROR(move(region.to + row * region.to_pitch_bytes,
-                                    region.from + row * region.from_pitch_bytes,
-                                    region.row_bytes));
+                                    region.from + row * region.from_pitch_bytes, region.row_bytes));
     }
     return absl::OkStatus();
   });

@@ -23,7 +23,16 @@
 namespace millrace {
 
 enum class StepKind : uint8_t {
-  kLaunch, kCopy, kRecord, kWait, kSend, kRecv, kCollective, kPublish, kTakeLatest, kHost,
+  kLaunch,
+  kCopy,
+  kRecord,
+  kWait,
+  kSend,
+  kRecv,
+  kCollective,
+  kPublish,
+  kTakeLatest,
+  kHost,
   kBranch,  // of an If: goes on with the next step, or elsewhere when the condition is false
   kJump,    // to step `index`
 };
@@ -104,7 +113,7 @@ struct Lane {
   int32_t program = 0;            // index into PreparedPlan::programs
   std::vector<StreamId> streams;  // of that program, ascending
   std::array<LaneSteps, 3> sections;
-  absl::Status status;            // of the run in progress
+  absl::Status status;  // of the run in progress
 };
 
 }  // namespace millrace

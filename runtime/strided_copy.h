@@ -36,8 +36,8 @@ struct StridedPlace {
 StridedCopy PlanStridedCopy(const TensorType& type, const StridedPlace& to,
                             const StridedPlace& from);
 
-// Calls move(const CopyRegion&) -> absl::Status for each region, the last loop fastest; stops at the
-// first error. Does not allocate.
+// Calls move(const CopyRegion&) -> absl::Status for each region, the last loop fastest; stops at
+// the first error. Does not allocate.
 template <typename Move>
 absl::Status ForEachRegion(const StridedCopy& copy, Move&& move) {
   if (copy.empty) return absl::OkStatus();

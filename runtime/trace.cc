@@ -56,9 +56,8 @@ std::vector<NodeTime> TimeByNode(const Tracer& tracer) {
   std::vector<NodeTime> sorted;
   sorted.reserve(times.size());
   for (const auto& [node, time] : times) sorted.push_back(time);
-  std::stable_sort(sorted.begin(), sorted.end(), [](const NodeTime& a, const NodeTime& b) {
-    return a.total_us > b.total_us;
-  });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const NodeTime& a, const NodeTime& b) { return a.total_us > b.total_us; });
   return sorted;
 }
 

@@ -1,5 +1,5 @@
-// Unrolls each section's schedule into the lanes. Instructions are visited in issue order; each adds
-// one step to the lane of its stream, with the addresses of its microbatch. An If becomes
+// Unrolls each section's schedule into the lanes. Instructions are visited in issue order; each
+// adds one step to the lane of its stream, with the addresses of its microbatch. An If becomes
 //
 //     branch -> else        reads the condition, goes on when true
 //     ... steps of then ...
@@ -191,23 +191,23 @@ class Unroller {
     const Slice& slice = bound_.slice(id);
     const Value& value = ValueOf(id);
     if (value.bounded) {
-      return UsageError(StrCat("value '", value.name,
-                               "' has a size known only at run time; it cannot be sent"));
+      return UsageError(
+          StrCat("value '", value.name, "' has a size known only at run time; it cannot be sent"));
     }
     if (!IsDense(slice, value.type.shape)) {
       return UsageError(StrCat("value '", value.name,
                                "' lies in strided memory; copy it to a dense slice to send it"));
     }
-    return Transfer{.data = Address(at, id), .size_bytes = slice.size_bytes,
-                    .space = bound_.space(id)};
+    return Transfer{
+        .data = Address(at, id), .size_bytes = slice.size_bytes, .space = bound_.space(id)};
   }
 
   absl::StatusOr<Endpoint> PeerOf(const Where& at, const Peer& peer) const {
     const Mesh& mesh = prepared_.plan->mesh;
     Endpoint endpoint{peer.program.index, bound_.endpoint.coordinates};
     for (const auto& [axis, expr] : peer.coordinates) {
-      const int64_t coordinate = Evaluate(
-          expr, {.coordinates = bound_.endpoint.coordinates, .microbatch = at.microbatch});
+      const int64_t coordinate =
+          Evaluate(expr, {.coordinates = bound_.endpoint.coordinates, .microbatch = at.microbatch});
       if (coordinate < 0 || coordinate >= mesh.axes[axis].size) {
         return InternalError(StrCat("the peer's coordinate on axis '", mesh.axes[axis].name,
                                     "' is ", coordinate, " of ", mesh.axes[axis].size));
@@ -233,8 +233,7 @@ class Unroller {
     const int32_t streams = static_cast<int32_t>(bound_.program->streams.size());
     const int32_t id = collective.node.index * streams + at.instruction.stream.index;
     MILLRACE_ASSIGN_OR_RETURN(
-        step.group,
-        prepared_.channels.AddGroup(bound_.endpoint, std::move(members), id, at.lane));
+        step.group, prepared_.channels.AddGroup(bound_.endpoint, std::move(members), id, at.lane));
     step.input = Address(at, collective.inputs[0]);
     step.output = Address(at, collective.outputs[0]);
     steps.collectives.push_back(step);
@@ -287,8 +286,7 @@ class Unroller {
   }
 
   bool AnyBounded(const std::vector<SliceId>& ids) const {
-    return std::ranges::any_of(
-        ids, [&](SliceId id) { return id.valid() && ValueOf(id).bounded; });
+    return std::ranges::any_of(ids, [&](SliceId id) { return id.valid() && ValueOf(id).bounded; });
   }
 
   absl::Status Add(const Where& at, const Call& call) {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "graph/strings.h"
-#include "runtime/scratch_file.h"
 #include "runtime/flag_wait.h"
+#include "runtime/scratch_file.h"
 #include "runtime/strided_copy.h"
 
 namespace millrace {
@@ -58,7 +58,8 @@ class CpuStream : public Stream {
 // Null when the host has not that much.
 void* AllocateHostMemory(int64_t size_bytes) {
   // At least one byte, so that an empty buffer has an address too.
-  const size_t rounded = (static_cast<size_t>(size_bytes) / kBufferAlignment + 1) * kBufferAlignment;
+  const size_t rounded =
+      (static_cast<size_t>(size_bytes) / kBufferAlignment + 1) * kBufferAlignment;
   return std::aligned_alloc(kBufferAlignment, rounded);
 }
 
@@ -76,9 +77,12 @@ class CpuDevice : public Device {
       return UsageError(StrCat(options_.name, ": cannot allocate ", size_bytes, " bytes"));
     }
     switch (space) {
-      case MemorySpace::kDevice: return AllocateWithinBudget(size_bytes);
-      case MemorySpace::kHost: return AllocateOutsideBudget(size_bytes);
-      case MemorySpace::kFile: break;
+      case MemorySpace::kDevice:
+        return AllocateWithinBudget(size_bytes);
+      case MemorySpace::kHost:
+        return AllocateOutsideBudget(size_bytes);
+      case MemorySpace::kFile:
+        break;
     }
     if (options_.offload_directory.empty()) {
       return UsageError(StrCat(options_.name, ": the plan offloads ", size_bytes,
@@ -99,8 +103,8 @@ class CpuDevice : public Device {
 
   absl::StatusOr<Buffer> AllocateFlags(int64_t count) override {
     MILLRACE_CHECK(count >= 0 && count <= kMaxBytes / static_cast<int64_t>(sizeof(Flag)));
-    MILLRACE_ASSIGN_OR_RETURN(
-        Buffer buffer, AllocateOutsideBudget(count * static_cast<int64_t>(sizeof(Flag))));
+    MILLRACE_ASSIGN_OR_RETURN(Buffer buffer,
+                              AllocateOutsideBudget(count * static_cast<int64_t>(sizeof(Flag))));
     for (int64_t i = 0; i < count; ++i) new (buffer.data() + i * sizeof(Flag)) Flag();
     return buffer;
   }

@@ -151,8 +151,8 @@ class NullDeviceImpl : public NullDevice {
     void* data = mmap(nullptr, length, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (data == MAP_FAILED) {
-      return OutOfMemoryError(StrCat(name_, ": cannot map ", size_bytes,
-                                     " bytes: ", std::strerror(errno)));
+      return OutOfMemoryError(
+          StrCat(name_, ": cannot map ", size_bytes, " bytes: ", std::strerror(errno)));
     }
     log_.AddRange(prefix, data, size_bytes);
     return Buffer(data, size_bytes, space, [this, length](void* data, int64_t) {

@@ -13,8 +13,8 @@
 namespace millrace {
 
 // Asynchronous: one thread issues for all streams, in the plan's issue order. Runs kernels of
-// NullKernelLibrary only. Memory is real, reads as zeros and costs nothing until touched, so plans of
-// any size can be prepared and issued. Host functions are recorded, not run.
+// NullKernelLibrary only. Memory is real, reads as zeros and costs nothing until touched, so plans
+// of any size can be prepared and issued. Host functions are recorded, not run.
 class NullDevice : public Device {
  public:
   // What streams were asked to do since the last Clear, in order:

@@ -1,0 +1,20 @@
+// Numbers from comma-separated text, plain or gzip.
+#ifndef MILLRACE_RUNTIME_CSV_READER_H_
+#define MILLRACE_RUNTIME_CSV_READER_H_
+
+#include <string>
+
+#include "graph/status.h"
+#include "graph/tensor.h"
+
+namespace millrace {
+
+// Columns `first_column` to `last_column` (from 0, both included) as f32[rows, columns]. Every row
+// has as many fields as the first; all chosen fields are numbers (also nan and inf), blanks around
+// them allowed; empty lines are skipped; line ends are \n or \r\n. BadInputError with
+// "file:line:column" otherwise. Memory: the result and the longest line, at most 16 MiB.
+absl::StatusOr<Tensor> ReadCsv(const std::string& path, int first_column, int last_column);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_RUNTIME_CSV_READER_H_
