@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -27,18 +29,18 @@ NodeQuery QueryFor(const Graph& graph, NodeId node);
 
 // One kernel the backend has for a query.
 struct KernelVariant {
-  std::string name;                         // "reference", "onednn.jit:avx512_core"
+  std::string name;  // "reference", "onednn.jit:avx512_core"
   std::vector<Layout> in_layouts, out_layouts;
-  bool strided = false;                     // operands may have strides (last dim dense)
+  bool strided = false;  // operands may have strides (last dim dense)
   int64_t scratch_bytes = 0;
-  std::vector<int> prepack;                 // inputs that may come as kPacked, if constant
-  std::vector<std::string> epilogues;       // scalar ops it can apply to its result
-  int threads = 0;                          // 0: any team size
-  bool on_host = false;                     // runs on the host although the device is not one
-  bool capturable = true;                   // may be part of a captured graph
+  std::vector<int> prepack;            // inputs that may come as kPacked, if constant
+  std::vector<std::string> epilogues;  // scalar ops it can apply to its result
+  int threads = 0;                     // 0: any team size
+  bool on_host = false;                // runs on the host although the device is not one
+  bool capturable = true;              // may be part of a captured graph
   bool deterministic = true;
-  double flops = 0, bytes = 0;              // work, for the cost model
-  double time_us = 0;                       // measured; 0: unknown
+  double flops = 0, bytes = 0;  // work, for the cost model
+  double time_us = 0;           // measured; 0: unknown
   bool operator==(const KernelVariant&) const = default;
 };
 
@@ -56,7 +58,8 @@ class SavedTarget : public Target {
  public:
   explicit SavedTarget(std::string device_kind) : device_kind_(std::move(device_kind)) {}
 
-  void Add(NodeQuery query, std::vector<KernelVariant> variants);
+  // Replaces an earlier answer to the same question; false if there was one.
+  bool Add(NodeQuery query, std::vector<KernelVariant> variants);
   std::string_view device_kind() const override { return device_kind_; }
   std::vector<KernelVariant> Variants(const NodeQuery& query) const override;
 

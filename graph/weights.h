@@ -26,6 +26,10 @@ class WeightStore {
   std::map<std::string, SafetensorsFile> files_;
 };
 
+// BadInputError when data of this type cannot be made so: he_normal and xavier_uniform need rank 2
+// or more, all but zeros and ones a float dtype; ranges must be finite, low < high, std >= 0.
+absl::Status CheckInit(const TensorType& type, const Init& init);
+
 // Seeded data: element i depends on (seed, i) alone, so shards can be made apart.
 absl::StatusOr<Tensor> GenerateInit(const TensorType& type, const Init& init);
 
