@@ -93,10 +93,12 @@ class GraphWalk {
         diagnostics_(diagnostics) {}
 
   void Run() {
+    CheckDeclaredTypes();
     for (Node& node : graph_.nodes) InferNode(node);
   }
 
  private:
+  void CheckDeclaredTypes();
   void InferNode(Node& node);
   bool InferBodies(const OpDef& op, Node& node);
   bool PassCaptures(const Node& node, Graph& body, std::string_view body_name);
@@ -117,6 +119,21 @@ class GraphWalk {
   std::vector<SignatureFault> faults_;  // likewise
   Attrs storage_;                       // likewise, for attributes with defaults filled in
 };
+
+// The ops' rules may count elements of operands, so types that overflow end here.
+void GraphWalk::CheckDeclaredTypes() {
+  for (Value& value : graph_.values) {
+    if (!value.typed || CheckedByteSize(value.type).has_value()) continue;
+    value.typed = false;
+    diagnostics_.Add({.file = file_,
+                      .position = value.position,
+                      .pointer = StrCat(pointer_, pointer_.empty() ? "" : "/", value.name),
+                      .message = StrCat("'", value.name, "' is too large, or has a negative dim"),
+                      .expected = "at most 2^48 bytes",
+                      .found = ToString(value.type),
+                      .hint = ""});
+  }
+}
 
 void GraphWalk::InferNode(Node& node) {
   const OpDef* op = FindOp(node.op);
@@ -316,7 +333,12 @@ absl::StatusOr<std::vector<TensorType>> InferOutputs(const NodeQuery& query,
   }
   NodeContext context;
   context.constants = constants;
-  for (const auto& type : query.inputs) context.inputs.push_back(type ? &*type : nullptr);
+  for (const auto& type : query.inputs) {
+    if (type.has_value() && !CheckedByteSize(*type).has_value()) {
+      return BadInputError(StrCat(op->name, ": an input of ", ToString(*type), " is too large"));
+    }
+    context.inputs.push_back(type.has_value() ? &*type : nullptr);
+  }
   for (const auto& type : query.outputs) context.results.push_back({type.has_value(), {}, {}, {}});
 
   Attrs attrs = query.attrs, storage;

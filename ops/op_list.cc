@@ -7,14 +7,47 @@
 
 namespace millrace {
 
-#define MILLRACE_OPS(OP) \
-  OP(AddOp)              \
-  OP(IdentityOp)         \
-  OP(IfOp)               \
-  OP(MatMulOp)           \
-  OP(MulOp)              \
-  OP(NonZeroOp)          \
-  OP(ReluOp)
+#define MILLRACE_OPS(OP)   \
+  OP(AddOp)                \
+  OP(ArgMaxOp)             \
+  OP(CastOp)               \
+  OP(CommAllReduceOp)      \
+  OP(ConcatOp)             \
+  OP(ConvOp)               \
+  OP(DivOp)                \
+  OP(ErfOp)                \
+  OP(ExpOp)                \
+  OP(ExpandOp)             \
+  OP(FlattenOp)            \
+  OP(GatherOp)             \
+  OP(GeluOp)               \
+  OP(GemmOp)               \
+  OP(GlobalAveragePoolOp)  \
+  OP(GradConvInputOp)      \
+  OP(GradConvWeightOp)     \
+  OP(GradGatherOp)         \
+  OP(GradMaxPoolOp)        \
+  OP(GreaterOp)            \
+  OP(IdentityOp)           \
+  OP(IfOp)                 \
+  OP(LayerNormalizationOp) \
+  OP(MatMulOp)             \
+  OP(MaxPoolOp)            \
+  OP(MulOp)                \
+  OP(NegOp)                \
+  OP(NonZeroOp)            \
+  OP(ReduceMeanOp)         \
+  OP(ReduceSumOp)          \
+  OP(ReluOp)               \
+  OP(ReshapeOp)            \
+  OP(SigmoidOp)            \
+  OP(SoftmaxOp)            \
+  OP(SplitOp)              \
+  OP(SqrtOp)               \
+  OP(SubOp)                \
+  OP(TanhOp)               \
+  OP(TransposeOp)          \
+  OP(WhereOp)
 
 #define DECLARE(op) OpDef op();
 MILLRACE_OPS(DECLARE)

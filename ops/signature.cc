@@ -25,11 +25,15 @@ static_assert(std::is_same_v<std::variant_alternative_t<0, AttrValue>, bool> &&
               std::is_same_v<std::variant_alternative_t<5, AttrValue>, std::vector<double>>);
 
 // `value` as `kind` where that loses nothing: JSON does not tell 1 from 1.0, nor whose empty list
-// an empty list is, and ONNX writes flags as 0 and 1.
+// an empty list is; ONNX writes flags as 0 and 1; one string may stand for a list of one.
 std::optional<AttrValue> Convert(const AttrValue& value, AttrKind kind) {
   if (const auto* i = std::get_if<int64_t>(&value)) {
     if (kind == AttrKind::kFloat) return static_cast<double>(*i);
     if (kind == AttrKind::kBool && (*i == 0 || *i == 1)) return *i == 1;
+  }
+  if (const auto* s = std::get_if<std::string>(&value);
+      s != nullptr && kind == AttrKind::kStrings) {
+    return std::vector<std::string>{*s};
   }
   if (const auto* ints = std::get_if<std::vector<int64_t>>(&value)) {
     if (kind == AttrKind::kFloats) return std::vector<double>(ints->begin(), ints->end());
