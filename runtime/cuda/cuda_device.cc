@@ -116,6 +116,11 @@ class CudaDevice : public Device {
   std::unique_ptr<CudaStream> transfer_;
 };
 
+const CudaContext& ContextOf(Device& device) {
+  MILLRACE_CHECK(device.kind() == "cuda");
+  return static_cast<CudaDevice&>(device).context();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(const CudaDriver& driver,
@@ -128,10 +133,11 @@ absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(const CudaDriver& drive
   return device;
 }
 
+absl::Status MakeCudaDeviceCurrent(Device& device) { return ContextOf(device).Enter(); }
+
 absl::StatusOr<bool> EnablePeerAccess(Device& one, Device& other) {
-  MILLRACE_CHECK(one.kind() == "cuda" && other.kind() == "cuda");
-  const CudaContext& a = static_cast<CudaDevice&>(one).context();
-  const CudaContext& b = static_cast<CudaDevice&>(other).context();
+  const CudaContext& a = ContextOf(one);
+  const CudaContext& b = ContextOf(other);
   if (a.native() == b.native()) return true;
   for (auto [from, to] : {std::pair(&a, &b), std::pair(&b, &a)}) {
     int can = 0;

@@ -29,6 +29,10 @@ struct CudaDeviceOptions {
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(const CudaDriver& driver,
                                                          const CudaDeviceOptions& options);
 
+// Makes the context of a cuda device current on the calling thread, for code that calls the driver
+// or a CUDA library itself: kernel libraries, communicators. A stream does it before each launch.
+absl::Status MakeCudaDeviceCurrent(Device& device);
+
 // Lets the GPU of one cuda device reach the memory of another's directly (NVLink or PCIe), both
 // ways; without it the driver copies by way of the host. True: they do; false: the machine cannot.
 absl::StatusOr<bool> EnablePeerAccess(Device& one, Device& other);

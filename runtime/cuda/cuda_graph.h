@@ -45,7 +45,7 @@ class CudaGraph {
   absl::Status Instantiate(CUgraph graph);
 
   const std::vector<Lane> lanes_;
-  size_t forked_ = 1;  // lanes that wait for the first one; itself included
+  size_t forked_ = 1;                     // lanes that wait for the first one; itself included
   std::shared_ptr<CudaCapture> capture_;  // while capturing
   CUgraphExec graph_ = nullptr;
 };

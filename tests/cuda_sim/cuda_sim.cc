@@ -123,10 +123,14 @@ std::vector<std::string> CudaSim::ExecutionOrder() const {
 // --- SimLaunch ----------------------------------------------------------------------------------
 
 std::byte* SimLaunch::Map(CUdeviceptr address, int64_t size_bytes, bool write) const {
-  for (const SimAccess& a : accesses_) {
+  for (size_t i = 0; i < accesses_.size(); ++i) {
+    const size_t at = (last_found_ + i) % accesses_.size();
+    const SimAccess& a = accesses_[at];
     const bool inside = address >= a.address && address + static_cast<uint64_t>(size_bytes) <=
                                                     a.address + static_cast<uint64_t>(a.size_bytes);
-    if (inside && a.write == write) return state_->memory.Backing(address);
+    if (!inside || a.write != write) continue;
+    last_found_ = at;
+    return state_->memory.Backing(address);
   }
   std::lock_guard lock(state_->mutex);
   const sim::ByteRange range{address, address + static_cast<uint64_t>(size_bytes)};

@@ -81,6 +81,7 @@ class SimLaunch {
 
   std::vector<std::vector<std::byte>> params_;
   std::vector<SimAccess> accesses_;
+  mutable size_t last_found_ = 0;  // index into accesses_: kernels walk them in order
   sim::State* state_;
 };
 
