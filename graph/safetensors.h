@@ -1,11 +1,13 @@
 // The safetensors format: 8-byte header length, JSON header, raw little-endian data. Files are
-// mapped, not read: a tensor's bytes are loaded when touched.
+// mapped, not read: a tensor's bytes are loaded when touched. (A file that someone else shortens
+// while it is mapped kills the process, as with every mapping; ours are replaced, never rewritten.)
 #ifndef MILLRACE_GRAPH_SAFETENSORS_H_
 #define MILLRACE_GRAPH_SAFETENSORS_H_
 
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,7 +23,8 @@ class SafetensorsFile {
   static absl::StatusOr<SafetensorsFile> Open(const std::string& path);
 
   std::vector<std::string> names() const;  // sorted
-  // Shares the mapping. MissingFile-like BadInputError with the nearest name when absent.
+  // Shares the mapping, or copies where the file puts elements at odd places. BadInputError with
+  // the nearest name when absent.
   absl::StatusOr<Tensor> Get(std::string_view name) const;
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   const std::string& path() const { return path_; }
@@ -37,7 +40,8 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-// Writes tensors in the order given, each at an offset that is a multiple of its element size.
+// Lists tensors in the order given; their data lie sorted by element size, largest first, so that
+// each is aligned without holes, which the format forbids. UsageError for a name used twice.
 // Atomic: a temporary file in the same folder, fsync, rename.
 absl::Status WriteSafetensors(const std::string& path,
                               const std::vector<std::pair<std::string, Tensor>>& tensors,

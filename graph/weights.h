@@ -3,6 +3,8 @@
 #ifndef MILLRACE_GRAPH_WEIGHTS_H_
 #define MILLRACE_GRAPH_WEIGHTS_H_
 
+#include <array>
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -16,7 +18,8 @@ class WeightStore {
  public:
   explicit WeightStore(const Graph& graph) : graph_(&graph) {}  // outlived by the graph
 
-  // The data of a param or constant: mapped, expanded or generated. Types must agree exactly.
+  // The data of a param or constant: mapped, expanded or generated. Types must agree exactly, and a
+  // weight file with a "sha256" must have that hash: BadInputError.
   absl::StatusOr<Tensor> Get(ValueId value);
 
  private:
@@ -33,9 +36,16 @@ absl::Status CheckInit(const TensorType& type, const Init& init);
 // Seeded data: element i depends on (seed, i) alone, so shards can be made apart.
 absl::StatusOr<Tensor> GenerateInit(const TensorType& type, const Init& init);
 
-// Uniform in [0, 1) with 24 bits, from Philox4x32-10 keyed by (seed, counter).
+// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): four
+// random words for each counter under each key.
+std::array<uint32_t, 4> Philox4x32(const std::array<uint32_t, 4>& counter,
+                                   const std::array<uint32_t, 2>& key);
+
+// Uniform in [0, 1) with 24 bits. The stream of `seed` is the words of Philox blocks 0, 1, 2, ...
+// with the seed as the key; `counter` counts its elements, four to a block.
 float UniformAt(uint64_t seed, uint64_t counter);
-// Standard normal by Box-Muller on the same stream.
+// Standard normal by Box-Muller on the same stream: words 0 and 1 of a block give its elements 0
+// and 1 (cosine, sine), words 2 and 3 the other two.
 float NormalAt(uint64_t seed, uint64_t counter);
 
 }  // namespace millrace
