@@ -1,0 +1,393 @@
+// Rules for single instructions: is this kind of instruction right for the node, do the operands
+// fit it, and do they lie in memory it can reach.
+#include <algorithm>
+
+#include "graph/check/plan_model.h"
+#include "graph/strings.h"
+
+namespace millrace {
+namespace {
+
+bool Contains(const std::vector<int>& items, int item) {
+  return std::find(items.begin(), items.end(), item) != items.end();
+}
+
+class InstructionChecker {
+ public:
+  InstructionChecker(const PlanModel& model, int32_t program, int32_t segment, int32_t index,
+                     ErrorList& errors)
+      : model_(model),
+        p_(program),
+        segment_index_(segment),
+        index_(index),
+        program_(model.program(program)),
+        segment_(program_.segments[segment]),
+        instruction_(segment_.instructions[index]),
+        errors_(errors) {}
+
+  void Check() {
+    if (!instruction_.stream.valid() || instruction_.stream.index >= std::ssize(program_.streams)) {
+      Fail("its stream does not exist");
+      return;
+    }
+    std::visit(*this, instruction_.body);
+  }
+
+  void operator()(const Launch& i) {
+    const NodeEntry* node = FindNode(i.node, i.graph);
+    if (node == nullptr) return;
+    if (node->traits->control_flow != ControlFlow::kNone) Fail(*node, "runs by Call");
+    if (node->traits->comm != CommKind::kNone) Fail(*node, "runs by a communication instruction");
+    if (node->traits->host_call || node->bounded) {
+      Fail(*node, "has sizes known only at run time: it runs by HostCall");
+    }
+    if (i.variant.empty()) Fail(*node, "names no kernel variant");
+    CheckOperands(*node, i.inputs, i.outputs);
+    CheckScratch(i.scratch);
+    for (size_t k = 0; k < i.inputs.size(); ++k) {
+      if (Contains(node->traits->host_inputs, static_cast<int>(k))) {
+        ExpectOnHost(i.inputs[k], "is read by the host");
+      } else {
+        ExpectOnDevice(i.inputs[k]);
+      }
+    }
+    for (SliceId out : i.outputs) ExpectOnDevice(out);
+    ExpectOnDevice(i.scratch);
+  }
+
+  void operator()(const HostCall& i) {
+    const NodeEntry* node = FindNode(i.node, i.graph);
+    if (node == nullptr) return;
+    if (node->traits->control_flow != ControlFlow::kNone) Fail(*node, "runs by Call");
+    if (node->traits->comm != CommKind::kNone) Fail(*node, "runs by a communication instruction");
+    CheckOperands(*node, i.inputs, i.outputs);
+    for (SliceId slice : i.inputs) ExpectOnHost(slice, "is read by the host");
+    for (SliceId slice : i.outputs) ExpectOnHost(slice, "is written by the host");
+  }
+
+  void operator()(const Copy& i) {
+    if (!HasSlice(i.from) || !HasSlice(i.to)) return Fail("a slice does not exist");
+    const Slice &from = SliceOf(i.from), &to = SliceOf(i.to);
+    if (!from.value.value.valid() || from.value != to.value) {
+      Fail("it copies between slices of different values");
+    }
+    if (from.layout != Layout::kStrided || to.layout != Layout::kStrided) {
+      Fail("it copies a layout that is not strided");
+    }
+  }
+
+  void operator()(const Send& i) { CheckTransfer(i.from, i.to); }
+  void operator()(const Recv& i) { CheckTransfer(i.to, i.from); }
+
+  void operator()(const Record& i) { CheckEvent(i.event); }
+  void operator()(const Wait& i) { CheckEvent(i.event); }
+
+  void operator()(const Collective& i) {
+    if (segment_.graph != 0) return Fail("a Call's body may not meet other devices");
+    const NodeEntry* node = FindNode(i.node, 0);
+    if (node == nullptr) return;
+    const CommKind kind = node->traits->comm;
+    if (kind == CommKind::kNone || kind == CommKind::kPublish || kind == CommKind::kTakeLatest) {
+      return Fail(*node, "is no collective");
+    }
+    CheckOperands(*node, i.inputs, i.outputs);
+    CheckScratch(i.scratch);
+    for (const auto* list : {&i.inputs, &i.outputs}) {
+      for (SliceId slice : *list) {
+        ExpectOnDevice(slice);
+        ExpectContiguous(slice);
+      }
+    }
+    ExpectOnDevice(i.scratch);
+    CheckCollectiveTypes(*node, kind);
+  }
+
+  void operator()(const Publish& i) {
+    if (segment_.graph != 0) return Fail("a Call's body may not use mailboxes");
+    const NodeEntry* node = FindNode(i.node, 0);
+    if (node == nullptr) return;
+    if (node->traits->comm != CommKind::kPublish) return Fail(*node, "does not publish");
+    CheckOperands(*node, {i.from}, {});
+    CheckMailbox(i.mailbox, i.from);
+  }
+
+  void operator()(const TakeLatest& i) {
+    if (segment_.graph != 0) return Fail("a Call's body may not use mailboxes");
+    const NodeEntry* node = FindNode(i.node, 0);
+    if (node == nullptr) return;
+    if (node->traits->comm != CommKind::kTakeLatest) return Fail(*node, "takes nothing");
+    CheckOperands(*node, {}, {i.to});
+    CheckMailbox(i.mailbox, i.to);
+  }
+
+  void operator()(const Call& i) {
+    const NodeEntry* node = FindNode(i.node, i.graph);
+    if (node == nullptr) return;
+    if (node->traits->control_flow == ControlFlow::kNone) return Fail(*node, "cannot be called");
+    CheckOperands(*node, i.inputs, i.outputs);
+    if (i.inputs.empty() || !HasSlice(i.inputs[0]) || !SliceOf(i.inputs[0]).value.value.valid()) {
+      return Fail(*node, "has no condition");
+    }
+    const Value& condition = model_.graphs.value(SliceOf(i.inputs[0]).value);
+    if (condition.type.dtype != DType::kBool || CheckedNumElements(condition.type.shape) != 1) {
+      Fail(*node, StrCat("its condition '", condition.name, "' is ", ToString(condition.type),
+                         ", not one bool"));
+    }
+    ExpectOnHost(i.inputs[0], "is the condition");
+    if (i.bodies.size() != node->node->subgraphs.size() || i.bodies.size() != 2) {
+      return Fail(*node, StrCat("it has ", i.bodies.size(), " bodies, expected 2"));
+    }
+    const int32_t global = model_.graphs.GlobalNode(i.graph, i.node);
+    for (size_t k = 0; k < i.bodies.size(); ++k) {
+      CheckBody(i, i.bodies[k], *node, model_.graphs.Nested(global, static_cast<int>(k)));
+    }
+  }
+
+ private:
+  void Fail(PlanRule rule, std::string_view what) {
+    std::string place = InstructionPlace(program_, segment_index_, index_);
+    if (rule != PlanRule::kStructure) place = StrCat(PlanRuleName(rule), " in ", place);
+    errors_.Add(rule, StrCat(place, ": ", what));
+  }
+  void Fail(std::string_view what) { Fail(PlanRule::kStructure, what); }
+  void Fail(const NodeEntry& node, std::string_view what) {
+    Fail(StrCat(node.node->op, " '", node.node->name, "' ", what));
+  }
+
+  bool HasSlice(SliceId id) const { return id.valid() && id.index < std::ssize(program_.slices); }
+  const Slice& SliceOf(SliceId id) const { return program_.slices[id.index]; }
+  const PlanBuffer& BufferOf(SliceId id) const {
+    return program_.buffers[SliceOf(id).buffer.index];
+  }
+  std::string SliceName(SliceId id) const {
+    const ValueRef ref = SliceOf(id).value;
+    const std::string what =
+        ref.value.valid() ? StrCat("'", model_.graphs.value(ref).name, "'") : "scratch";
+    return StrCat(what, " in buffer '", BufferOf(id).name, "'");
+  }
+
+  // The node, when the instruction may name it at all; otherwise says why not.
+  const NodeEntry* FindNode(NodeId id, int32_t graph) {
+    if (graph != segment_.graph) {
+      Fail(StrCat("it names graph ", graph, "; its segment runs graph ", segment_.graph));
+      return nullptr;
+    }
+    if (!id.valid() || id.index >= std::ssize(model_.graphs.graphs[graph].graph->nodes)) {
+      Fail("its node does not exist");
+      return nullptr;
+    }
+    const NodeEntry& node = model_.graphs.nodes[model_.graphs.GlobalNode(graph, id)];
+    if (node.traits == nullptr) {
+      Fail(StrCat("op '", node.node->op, "' of node '", node.node->name, "' is unknown"));
+      return nullptr;
+    }
+    return &node;
+  }
+
+  void CheckOperands(const NodeEntry& node, const std::vector<SliceId>& inputs,
+                     const std::vector<SliceId>& outputs) {
+    CheckOperandList(node, "input", node.node->inputs, inputs);
+    CheckOperandList(node, "output", node.node->outputs, outputs);
+  }
+
+  void CheckOperandList(const NodeEntry& node, std::string_view what,
+                        const std::vector<ValueId>& values, const std::vector<SliceId>& slices) {
+    if (values.size() != slices.size()) {
+      return Fail(
+          node, StrCat("has ", values.size(), " ", what, "s, the instruction has ", slices.size()));
+    }
+    for (size_t k = 0; k < values.size(); ++k) {
+      if (!values[k].valid() && !slices[k].valid()) continue;
+      if (values[k].valid() != slices[k].valid() || !HasSlice(slices[k])) {
+        Fail(node, StrCat(what, " ", k, values[k].valid() ? " needs a slice" : " needs no slice"));
+        continue;
+      }
+      const ValueRef expected{node.graph, values[k]};
+      if (SliceOf(slices[k]).value == expected) continue;
+      Fail(PlanRule::kCompute, StrCat(node.node->op, " '", node.node->name, "' ", what, " ", k,
+                                      " is '", model_.graphs.value(expected).name,
+                                      "', the slice given is ", SliceName(slices[k])));
+    }
+  }
+
+  void CheckScratch(SliceId scratch) {
+    if (!scratch.valid()) return;
+    if (!HasSlice(scratch)) return Fail("its scratch slice does not exist");
+    if (SliceOf(scratch).value.value.valid()) Fail("its scratch slice belongs to a value");
+  }
+
+  void ExpectOnHost(SliceId id, std::string_view why) {
+    if (!HasSlice(id) || IsHostReachable(program_, BufferOf(id))) return;
+    Fail(PlanRule::kSpace,
+         StrCat(SliceName(id), " ", why, ", but lies in ", MemorySpaceName(BufferOf(id).space),
+                " memory of a ", program_.device_kind, " device"));
+  }
+
+  void ExpectOnDevice(SliceId id) {
+    if (!HasSlice(id) || IsDeviceReachable(program_, BufferOf(id))) return;
+    Fail(PlanRule::kSpace,
+         StrCat(SliceName(id), " lies in ", MemorySpaceName(BufferOf(id).space),
+                " memory, which a kernel of a ", program_.device_kind, " device cannot reach"));
+  }
+
+  void ExpectNotFile(SliceId id) {
+    if (BufferOf(id).space != MemorySpace::kFile) return;
+    Fail(PlanRule::kSpace, StrCat(SliceName(id), " lies in a file; only Copy reaches it"));
+  }
+
+  void ExpectContiguous(SliceId id) {
+    if (!HasSlice(id)) return;
+    if (!model_.footprints[p_][id.index].contiguous()) {
+      Fail(StrCat(SliceName(id), " does not lie in one piece; what leaves the device must"));
+    }
+  }
+
+  void CheckTransfer(SliceId slice, const Peer& peer) {
+    if (segment_.graph != 0) return Fail("a Call's body may not send or receive");
+    if (!HasSlice(slice)) return Fail("its slice does not exist");
+    if (!SliceOf(slice).value.value.valid()) return Fail("it moves scratch memory");
+    if (model_.graphs.value(SliceOf(slice).value).bounded) {
+      Fail(StrCat(SliceName(slice), " has a size known only at run time; it cannot be sent"));
+    }
+    ExpectNotFile(slice);
+    ExpectContiguous(slice);
+    if (!peer.program.valid() || peer.program.index >= std::ssize(model_.plan->programs)) {
+      Fail("its peer program does not exist");
+    }
+    int last = -1;
+    for (const auto& [axis, coordinate] : peer.coordinates) {
+      if (axis <= last || axis >= std::ssize(model_.plan->mesh.axes) ||
+          !IsValidExpr(coordinate, model_.plan->mesh)) {
+        return Fail("its peer's coordinates are not on existing mesh axes, in ascending order");
+      }
+      last = axis;
+    }
+  }
+
+  void CheckEvent(EventId event) {
+    if (segment_.graph != 0) return Fail("a Call's body may not use events");
+    if (!event.valid() || event.index >= std::ssize(program_.events)) {
+      Fail("its event does not exist");
+    }
+  }
+
+  void CheckMailbox(const std::string& mailbox, SliceId slice) {
+    if (mailbox.empty()) Fail("its mailbox has no name");
+    if (!HasSlice(slice)) return;
+    ExpectNotFile(slice);
+    ExpectContiguous(slice);
+    if (model_.graphs.value(SliceOf(slice).value).bounded) {
+      Fail(StrCat(SliceName(slice), " has a size known only at run time; it cannot be published"));
+    }
+  }
+
+  void CheckCollectiveTypes(const NodeEntry& node, CommKind kind) {
+    const Graph& graph = *model_.graphs.graphs[0].graph;
+    if (node.node->inputs.size() != 1 || node.node->outputs.size() != 1 ||
+        !node.node->inputs[0].valid() || !node.node->outputs[0].valid()) {
+      return Fail(node, "must have one input and one output");
+    }
+    const Value &in = graph.value(node.node->inputs[0]), &out = graph.value(node.node->outputs[0]);
+    if (in.bounded || out.bounded) {
+      return Fail(node, "has sizes known only at run time; all members must agree on them");
+    }
+    std::vector<int> axes;
+    if (!CommAxes(*node.node, model_.plan->mesh, axes)) {
+      return Fail(PlanRule::kComm, StrCat(node.node->op, " '", node.node->name,
+                                          "' names no axis of the mesh in 'axis'"));
+    }
+    int64_t members = 1;
+    for (int axis : axes) members *= model_.plan->mesh.axes[axis].size;
+    const int64_t in_count = NumElements(in.type.shape), out_count = NumElements(out.type.shape);
+    const bool fits = kind == CommKind::kAllGather
+                          ? out_count / members == in_count && out_count % members == 0
+                      : kind == CommKind::kReduceScatter
+                          ? in_count / members == out_count && in_count % members == 0
+                          : in_count == out_count;
+    if (in.type.dtype != out.type.dtype || !fits) {
+      Fail(PlanRule::kComm,
+           StrCat(node.node->op, " '", node.node->name, "' over ", members, " devices cannot make ",
+                  ToString(out.type), " of ", ToString(in.type)));
+    }
+    const AttrValue* root = node.node->attrs.Find("root");
+    const int64_t* rank = root != nullptr ? std::get_if<int64_t>(root) : nullptr;
+    if (kind == CommKind::kBroadcast && root != nullptr &&
+        (rank == nullptr || *rank < 0 || *rank >= members)) {
+      Fail(PlanRule::kComm, StrCat(node.node->op, " '", node.node->name, "' has no root among ",
+                                   members, " devices"));
+    }
+  }
+
+  void CheckBody(const Call& call, const CallBody& body, const NodeEntry& node, int32_t graph) {
+    if (!body.segment.valid() || body.segment.index >= std::ssize(program_.segments) ||
+        program_.segments[body.segment.index].graph != graph) {
+      return Fail(node, StrCat("a body's segment is not one of graph ", graph));
+    }
+    const Segment& segment = program_.segments[body.segment.index];
+    for (const Instruction& i : segment.instructions) {
+      if (i.stream != instruction_.stream) {
+        Fail(node, StrCat("body '", segment.name, "' leaves the call's stream"));
+        break;
+      }
+    }
+    const Graph& inner = *model_.graphs.graphs[graph].graph;
+    CheckBorder(body, node, "input", inner.inputs, body.inputs, std::span(call.inputs).subspan(1));
+    CheckBorder(body, node, "output", inner.outputs, body.outputs, call.outputs);
+  }
+
+  // Body slices lie on the very bytes of the call's, which `outside` are.
+  void CheckBorder(const CallBody& body, const NodeEntry& node, std::string_view what,
+                   const std::vector<ValueId>& values, const std::vector<SliceId>& slices,
+                   std::span<const SliceId> outside) {
+    const std::string name = StrCat("body '", program_.segments[body.segment.index].name, "' ");
+    if (values.size() != slices.size() || slices.size() != outside.size()) {
+      return Fail(node, StrCat(name, "has ", values.size(), " ", what, "s, the instruction has ",
+                               slices.size(), ", the call passes ", outside.size()));
+    }
+    const int32_t graph = program_.segments[body.segment.index].graph;
+    for (size_t k = 0; k < values.size(); ++k) {
+      if (!outside[k].valid() && !slices[k].valid()) continue;
+      if (!HasSlice(outside[k]) || !HasSlice(slices[k])) {
+        Fail(node, StrCat(name, what, " ", k, " and what it meets must both have a slice"));
+        continue;
+      }
+      const Slice &inner = SliceOf(slices[k]), &outer = SliceOf(outside[k]);
+      const ValueRef expected{graph, values[k]};
+      if (inner.value != expected) {
+        Fail(PlanRule::kCompute, StrCat(node.node->op, " '", node.node->name, "' ", name, what, " ",
+                                        k, " is '", model_.graphs.value(expected).name,
+                                        "', the slice given is ", SliceName(slices[k])));
+        continue;
+      }
+      const Value& inner_value = model_.graphs.value(expected);
+      const Value& outer_value = model_.graphs.value(outer.value);
+      if (inner_value.type != outer_value.type || inner_value.bounded != outer_value.bounded) {
+        Fail(node, StrCat(name, what, " '", inner_value.name, "' and '", outer_value.name,
+                          "' have different types"));
+      }
+      if (inner.buffer != outer.buffer || inner.offset_bytes != outer.offset_bytes ||
+          !SamePlaces(model_.footprints[p_][slices[k].index],
+                      model_.footprints[p_][outside[k].index])) {
+        Fail(PlanRule::kAlias, StrCat(node.node->op, " '", node.node->name, "' ", name, what, " ",
+                                      SliceName(slices[k]), " does not lie on the very bytes of ",
+                                      SliceName(outside[k])));
+      }
+    }
+  }
+
+  const PlanModel& model_;
+  const int32_t p_, segment_index_, index_;
+  const Program& program_;
+  const Segment& segment_;
+  const Instruction& instruction_;
+  ErrorList& errors_;
+};
+
+}  // namespace
+
+void CheckInstruction(const PlanModel& model, int32_t program, int32_t segment, int32_t index,
+                      ErrorList& errors) {
+  InstructionChecker(model, program, segment, index, errors).Check();
+}
+
+}  // namespace millrace

@@ -1,0 +1,401 @@
+// Races: each cell knows its last writer and the readers since; earlier accesses need not be known,
+// since those were ordered before the last writer or are reported already. A read must come after
+// the writer, a write after the writer and all readers.
+//
+// Contents: a read finds what it must when each of its runs lies on cells whose content is the
+// expected term in the same image, shifted so that the image offsets agree.
+#include "graph/check/memory_model.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/hash/hash.h"
+#include "graph/strings.h"
+
+namespace millrace {
+namespace {
+
+constexpr int32_t kPackedImages = 1 << 29;
+
+// What bytes at `address` hold when a piece's first byte comes to lie there.
+Content ContentAt(const MovedPiece& piece, int64_t address) {
+  if (piece.term == kNothingTerm) return {};
+  return {piece.term, piece.image, address - piece.term_offset};
+}
+
+// Appends what `cell` holds to the pieces; `offset` is the place of its first byte in the source.
+void AppendPiece(const ByteMap::Cell& cell, int64_t offset, std::vector<MovedPiece>& pieces) {
+  MovedPiece piece{offset, cell.end - cell.begin, cell.content.term, cell.content.image, 0};
+  if (piece.term != kNothingTerm) piece.term_offset = cell.begin - cell.content.origin;
+  if (!pieces.empty()) {
+    MovedPiece& last = pieces.back();
+    if (last.term == piece.term && last.image == piece.image &&
+        (piece.term == kNothingTerm || last.term_offset + last.size == piece.term_offset)) {
+      last.size += piece.size;
+      return;
+    }
+  }
+  pieces.push_back(piece);
+}
+
+}  // namespace
+
+MemoryModel::MemoryModel(const PlanNames& names, const MeshClasses& classes,
+                         std::span<const PlanSite> sites, const Terms& terms, ErrorList& errors)
+    : names_(names), classes_(classes), sites_(sites), terms_(terms), errors_(errors) {
+  for (const PlanSite& site : sites) {
+    std::vector<ByteMap>& maps = maps_.emplace_back();
+    for (const PlanBuffer& buffer : names.model().program(site.program).buffers) {
+      maps.emplace_back(buffer.size_bytes);
+    }
+  }
+}
+
+void MemoryModel::BeginSection(const SectionIndex& index, const HappensBefore& order) {
+  index_ = &index;
+  order_ = &order;
+  known_sections_[static_cast<int>(index.section)] = &index;
+}
+
+void MemoryModel::EndSection() {
+  index_ = nullptr;
+  order_ = nullptr;
+  Settle();
+}
+
+void MemoryModel::Settle() {
+  for (std::vector<ByteMap>& maps : maps_) {
+    for (ByteMap& map : maps) {
+      map.ForEachCell([&](ByteMap::Cell& cell) {
+        cell.settled = true;
+        map.ClearReaders(cell);
+      });
+    }
+  }
+}
+
+bool MemoryModel::Place(const Accessor& who, SliceId id, std::string_view variant,
+                        PlacedSlice& place) {
+  const PlanSite site = sites_[who.site];
+  const Program& program = names_.model().program(site.program);
+  const Slice& slice = program.slices[id.index];
+  place.slice = id;
+  place.buffer = slice.buffer;
+  place.footprint = &names_.model().footprints[site.program][id.index];
+  place.image = place.footprint->packed ? PackedImage(variant) : place.footprint->image;
+  place.begin = Evaluate(slice.offset_bytes, {.coordinates = classes_.coordinates[site.coordinate],
+                                              .microbatch = who.microbatch});
+  const int64_t size = program.buffers[slice.buffer.index].size_bytes;
+  const bool inside = place.begin >= 0 && place.begin <= size - slice.size_bytes;
+  if (inside && place.begin % place.footprint->element_bytes == 0) return true;
+  errors_.AddOnce(
+      PlanRule::kBounds, absl::HashOf(site.program, id.index, 'b'), PlaceOf(who), 0, [&] {
+        const std::string what =
+            slice.value.value.valid()
+                ? StrCat("'", names_.model().graphs.value(slice.value).name, "'")
+                : "scratch";
+        const std::string user = who.instance >= 0
+                                     ? names_.Instance(site, *index_, who.instance, who.instruction)
+                                     : "the session";
+        return StrCat("bounds in ", Where(who.site), " buffer '",
+                      program.buffers[slice.buffer.index].name, "' of ", size, " bytes: ", user,
+                      " uses slice ", id.index, " of ", what, " with ", slice.size_bytes,
+                      " bytes at ", place.begin, " for microbatch ", who.microbatch,
+                      inside ? StrCat(", which is no multiple of its element size ",
+                                      place.footprint->element_bytes)
+                             : ", which does not lie inside");
+      });
+  return false;
+}
+
+template <typename Visit>
+void MemoryModel::ReadRange(const Accessor& who, BufferId buffer, int64_t begin, int64_t end,
+                            Visit&& visit) {
+  ByteMap& bytes = map(who.site, buffer);
+  ++accesses_;
+  bytes.ForEach(begin, end, [&](ByteMap::Cell& cell) {
+    ++work_;
+    const bool raced = !cell.settled && Races(who, cell.writer);
+    if (raced) ReportRace(who, false, cell.writer, true, buffer, cell);
+    visit(cell, raced);
+    bytes.AddReader(cell, who.instance, [&](int32_t reader) { return !Races(who, reader); });
+  });
+}
+
+void MemoryModel::WriteRange(const Accessor& who, BufferId buffer, int64_t begin, int64_t end,
+                             const Content& content) {
+  if (begin >= end) return;
+  ByteMap& bytes = map(who.site, buffer);
+  ++accesses_;
+  bytes.ForEach(begin, end, [&](ByteMap::Cell& cell) {
+    ++work_;
+    if (!cell.settled && Races(who, cell.writer)) {
+      ReportRace(who, true, cell.writer, true, buffer, cell);
+    }
+    bytes.ForEachReader(cell, [&](int32_t reader) {
+      if (Races(who, reader)) ReportRace(who, true, reader, false, buffer, cell);
+    });
+    if (journal_ != nullptr) {
+      journal_->push_back({who.site, buffer, cell.begin, cell.end, cell.content});
+    }
+  });
+  ByteMap::Cell& cell = bytes.Merge(begin, end);
+  cell.content = content;
+  cell.writer = who.instance;
+  cell.section = index_->section;
+  cell.settled = false;
+}
+
+void MemoryModel::Read(const Accessor& who, const PlacedSlice& place, int32_t term) {
+  bool reported = false;
+  for (RunCursor run(*place.footprint, place.begin); !run.done(); run.Advance()) {
+    const Content expected{term, place.image, run.begin() - run.image_offset()};
+    ReadRange(who, place.buffer, run.begin(), run.end(),
+              [&](const ByteMap::Cell& cell, bool raced) {
+                reported |= raced;
+                if (reported || (cell.content == expected && term > kBranchTerm)) return;
+                reported = true;
+                ReportStale(who, place, term, cell);
+              });
+  }
+}
+
+void MemoryModel::Write(const Accessor& who, const PlacedSlice& place, int32_t term) {
+  for (RunCursor run(*place.footprint, place.begin); !run.done(); run.Advance()) {
+    Content content;
+    if (term != kNothingTerm) content = {term, place.image, run.begin() - run.image_offset()};
+    WriteRange(who, place.buffer, run.begin(), run.end(), content);
+  }
+}
+
+void MemoryModel::ReadElements(const Accessor& who, const PlacedSlice& from,
+                               std::vector<MovedPiece>& pieces) {
+  pieces.clear();
+  for (RunCursor run(*from.footprint, from.begin); !run.done(); run.Advance()) {
+    ReadRange(who, from.buffer, run.begin(), run.end(), [&](const ByteMap::Cell& cell, bool) {
+      AppendPiece(cell, cell.begin - run.begin() + run.image_offset(), pieces);
+    });
+  }
+}
+
+void MemoryModel::WriteElements(const Accessor& who, const PlacedSlice& to, const PlacedSlice& from,
+                                std::span<const MovedPiece> pieces) {
+  if (to.image != from.image) {
+    // Elements change places: only a whole value keeps a meaning.
+    const bool whole =
+        pieces.size() == 1 && pieces[0].image == from.image && pieces[0].term_offset == 0;
+    Write(who, to, whole ? pieces[0].term : kNothingTerm);
+    return;
+  }
+  size_t p = 0;
+  for (RunCursor run(*to.footprint, to.begin); !run.done(); run.Advance()) {
+    const int64_t shift = run.begin() - run.image_offset();  // from image offset to address
+    const int64_t run_end = run.end() - shift;
+    for (int64_t at = run.image_offset(); at < run_end;) {
+      while (pieces[p].offset + pieces[p].size <= at) ++p;
+      const int64_t end = std::min(run_end, pieces[p].offset + pieces[p].size);
+      // The piece begins at its own offset, which may lie before this run.
+      WriteRange(who, to.buffer, at + shift, end + shift,
+                 ContentAt(pieces[p], pieces[p].offset + shift));
+      at = end;
+    }
+  }
+}
+
+void MemoryModel::ReadBytes(const Accessor& who, const PlacedSlice& from, int64_t size_bytes,
+                            std::vector<MovedPiece>& pieces) {
+  pieces.clear();
+  ReadRange(
+      who, from.buffer, from.begin, from.begin + size_bytes,
+      [&](const ByteMap::Cell& cell, bool) { AppendPiece(cell, cell.begin - from.begin, pieces); });
+}
+
+void MemoryModel::WriteBytes(const Accessor& who, const PlacedSlice& to,
+                             std::span<const MovedPiece> pieces) {
+  for (const MovedPiece& piece : pieces) {
+    const int64_t begin = to.begin + piece.offset;
+    WriteRange(who, to.buffer, begin, begin + piece.size, ContentAt(piece, begin));
+  }
+}
+
+const ByteMap::Cell* MemoryModel::FindOther(int32_t site, const PlacedSlice& place, int32_t term) {
+  const ByteMap::Cell* other = nullptr;
+  for (RunCursor run(*place.footprint, place.begin); !run.done(); run.Advance()) {
+    const Content expected{term, place.image, run.begin() - run.image_offset()};
+    map(site, place.buffer).ForEach(run.begin(), run.end(), [&](const ByteMap::Cell& cell) {
+      if (other != nullptr || (cell.content == expected && term > kBranchTerm)) return;
+      other = &cell;
+    });
+    if (other != nullptr) break;
+  }
+  return other;
+}
+
+void MemoryModel::Fill(int32_t site, const PlacedSlice& place, int32_t term) {
+  ByteMap& bytes = map(site, place.buffer);
+  for (RunCursor run(*place.footprint, place.begin); !run.done(); run.Advance()) {
+    Content content{term, place.image, run.begin() - run.image_offset()};
+    bytes.ForEach(run.begin(), run.end(), [&](const ByteMap::Cell& cell) {
+      if (!cell.settled && cell.content != content) content = {};
+    });
+    ByteMap::Cell& cell = bytes.Merge(run.begin(), run.end());
+    cell.content = content;
+    cell.writer = kSession;
+    cell.settled = false;  // until the section begins
+  }
+}
+
+std::vector<OldContent>* MemoryModel::set_journal(std::vector<OldContent>* journal) {
+  return std::exchange(journal_, journal);
+}
+
+void MemoryModel::SetContent(const OldContent& old) {
+  map(old.site, old.buffer).ForEach(old.begin, old.end, [&](ByteMap::Cell& cell) {
+    cell.content = old.content;
+  });
+}
+
+void MemoryModel::ChangeContent(int32_t site, BufferId buffer, int64_t begin, int64_t end,
+                                absl::FunctionRef<Content(const Content&)> change) {
+  map(site, buffer).ForEach(begin, end, [&](ByteMap::Cell& cell) {
+    if (journal_ != nullptr) {
+      journal_->push_back({site, buffer, cell.begin, cell.end, cell.content});
+    }
+    cell.content = change(cell.content);
+  });
+}
+
+int32_t MemoryModel::PackedImage(std::string_view variant) {
+  const auto it = std::find(variants_.begin(), variants_.end(), variant);
+  const int32_t index = static_cast<int32_t>(it - variants_.begin());
+  if (it == variants_.end()) variants_.emplace_back(variant);
+  return kPackedImages + index;
+}
+
+ErrorPlace MemoryModel::PlaceOf(const Accessor& who) const {
+  return {index_ != nullptr ? static_cast<int32_t>(index_->section) : -1, who.instance, who.site};
+}
+
+std::string MemoryModel::Where(int32_t site) const {
+  const std::string name = names_.Site(sites_[site]);
+  return index_ != nullptr ? StrCat(name, " ", SectionName(index_->section)) : name;
+}
+
+uint64_t MemoryModel::ReadKey(int32_t site, int32_t instance, BufferId buffer) const {
+  return absl::HashOf(site, static_cast<int>(index_->section), instance, buffer.index) | 1;
+}
+
+void MemoryModel::ReportRace(const Accessor& who, bool writes, int32_t other, bool other_writes,
+                             BufferId buffer, const ByteMap::Cell& cell) {
+  if (!other_writes) errors_.RetractRead(ReadKey(who.site, other, buffer));
+  if (!writes) errors_.RetractRead(ReadKey(who.site, who.instance, buffer));
+  const PlanSite site = sites_[who.site];
+  const Program& program = names_.model().program(site.program);
+  const Instance& o = index_->programs[site.program].instances[other];
+  const Instruction* other_instruction = &InstructionOf(program, index_->section, o);
+  const uint64_t key = absl::HashOf(std::min(who.instruction, other_instruction),
+                                    std::max(who.instruction, other_instruction), buffer.index);
+  const int32_t first = std::min(who.instance, other), second = std::max(who.instance, other);
+  errors_.AddOnce(
+      PlanRule::kRace, key, {static_cast<int32_t>(index_->section), first, who.site}, 0, [&] {
+        const auto describe = [&](int32_t instance) {
+          const bool is_who = instance == who.instance;
+          return StrCat(
+              names_.Instance(site, *index_, instance, is_who ? who.instruction : nullptr),
+              (is_who ? writes : other_writes) ? " writes" : " reads");
+        };
+        const std::string first_stream = names_.StreamName(site, *index_, first);
+        const std::string second_stream = names_.StreamName(site, *index_, second);
+        return StrCat("race in ", Where(who.site), " ",
+                      names_.Bytes(site, buffer, cell.begin, cell.end), ": ", describe(first),
+                      " while ", describe(second), "; nothing orders them: a wait on '",
+                      second_stream, "' before #", second, " for an event recorded on '",
+                      first_stream, "' after #", first, " is missing");
+      });
+}
+
+std::string MemoryModel::Describe(int32_t site, const ByteMap::Cell& cell) const {
+  const bool nothing = cell.content.term == kNothingTerm;
+  if (cell.writer == kNobody) return "nothing: they were never written";
+  if (cell.writer == kSession) {
+    return nothing ? "nothing certain: the session puts two values there"
+                   : StrCat(names_.Term(terms_, cell.content.term), ", put there by the session");
+  }
+  const std::string text =
+      nothing ? "scratch or half-written data" : names_.Term(terms_, cell.content.term);
+  const SectionIndex& index = *known_sections_[static_cast<int>(cell.section)];
+  const bool other_section = index_ == nullptr || index_->section != cell.section;
+  return StrCat(text, ", written by ", other_section ? StrCat(SectionName(cell.section), " ") : "",
+                names_.Instance(sites_[site], index, cell.writer));
+}
+
+// Where two terms part: "made from 'w1' of microbatch 0 instead of param 'w'".
+std::string MemoryModel::Difference(int32_t expected, int32_t found) const {
+  const Term *e = &terms_.term(expected), *f = &terms_.term(found);
+  if (f->kind == TermKind::kEarlier) f = &terms_.term(found = f->subject);
+  if (names_.Term(terms_, expected) != names_.Term(terms_, found)) return "";
+  for (bool deeper = true; deeper;) {
+    deeper = false;
+    if (e->kind != TermKind::kResult || f->kind != TermKind::kResult) break;
+    if (terms_.application(e->subject).node != terms_.application(f->subject).node) break;
+    const auto wanted = terms_.children(e->subject), had = terms_.children(f->subject);
+    for (size_t i = 0; i < wanted.size() && i < had.size(); ++i) {
+      if (wanted[i] == had[i]) continue;
+      expected = wanted[i];
+      found = had[i];
+      e = &terms_.term(expected);
+      f = &terms_.term(found);
+      deeper = true;
+      break;
+    }
+  }
+  return StrCat(" (made from ", names_.Term(terms_, found), " instead of ",
+                names_.Term(terms_, expected), ")");
+}
+
+PlanRule MemoryModel::StaleRule(const Accessor& who, ValueRef ref, const ByteMap::Cell& cell,
+                                std::string& why) const {
+  const Value& value = names_.model().graphs.value(ref);
+  const PlanBundle& plan = *names_.model().plan;
+  if (value.kind == ValueKind::kResult) {
+    const int32_t node = names_.model().graphs.GlobalNode(ref.graph, value.producer);
+    for (const SectionIndex* index : known_sections_) {
+      if (index != nullptr && index->FindExecution(node, who.microbatch) != nullptr) {
+        return PlanRule::kStaleRead;
+      }
+    }
+    why = StrCat("; no instruction computes '", value.name, "' for microbatch ", who.microbatch);
+    return PlanRule::kCompute;
+  }
+  if (ref.graph != 0) return PlanRule::kStaleRead;
+  for (const Program& program : plan.programs) {
+    const auto& bindings = value.kind == ValueKind::kInput ? program.inputs : program.loads;
+    const bool bound =
+        std::ranges::any_of(bindings, [&](const Binding& b) { return b.value == ref.value; });
+    if (bound) return cell.writer == kNobody ? PlanRule::kBinding : PlanRule::kStaleRead;
+  }
+  why = StrCat("; no program binds '", value.name, "'");
+  return PlanRule::kBinding;
+}
+
+void MemoryModel::ReportStale(const Accessor& who, const PlacedSlice& place, int32_t term,
+                              const ByteMap::Cell& cell) {
+  const PlanSite site = sites_[who.site];
+  const Slice& slice = names_.model().program(site.program).slices[place.slice.index];
+  std::string why;
+  const PlanRule rule = StaleRule(who, slice.value, cell, why);
+  const uint64_t key = absl::HashOf(who.instruction, place.slice.index, static_cast<int>(rule));
+  errors_.AddOnce(rule, key, PlaceOf(who), ReadKey(who.site, who.instance, place.buffer), [&] {
+    const std::string found =
+        cell.content.term == term
+            ? StrCat("that at another offset or in another layout, ", Describe(who.site, cell))
+            : StrCat(Describe(who.site, cell), Difference(term, cell.content.term));
+    return StrCat(PlanRuleName(rule), " in ", Where(who.site), " ",
+                  names_.Bytes(site, place.buffer, cell.begin, cell.end), ": ",
+                  names_.Instance(site, *index_, who.instance, who.instruction), " reads '",
+                  names_.model().graphs.value(slice.value).name, "' and must find ",
+                  names_.Term(terms_, term), "; the bytes hold ", found, why);
+  });
+}
+
+}  // namespace millrace

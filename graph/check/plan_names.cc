@@ -1,0 +1,79 @@
+#include "graph/check/plan_names.h"
+
+#include "graph/plan_json.h"
+#include "graph/strings.h"
+
+namespace millrace {
+
+std::string PlanNames::Site(PlanSite site) const {
+  std::string name = StrCat("program '", model_.program(site.program).name, "'");
+  const std::vector<MeshAxis>& axes = model_.plan->mesh.axes;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    StrAppend(&name, i == 0 ? " at " : ",", axes[i].name, "=",
+              classes_.coordinates[site.coordinate][i]);
+  }
+  return name;
+}
+
+std::string PlanNames::Instance(PlanSite site, const SectionIndex& index, int32_t instance) const {
+  return Instance(site, index, instance, nullptr);
+}
+
+std::string PlanNames::Instance(PlanSite site, const SectionIndex& index, int32_t instance,
+                                const Instruction* inner) const {
+  const Program& program = model_.program(site.program);
+  const millrace::Instance& i = index.programs[site.program].instances[instance];
+  const ScheduleItem& item = ItemOf(program, index.section, i);
+  std::string text = StrCat("stream '", StreamName(site, index, instance), "' #", instance, " ");
+  const Instruction& outer = InstructionOf(program, index.section, i);
+  if (inner != nullptr && inner != &outer) {
+    StrAppend(&text, DescribeInstruction(*model_.plan, program, *inner), " in a body of ");
+  }
+  StrAppend(&text, DescribeInstruction(*model_.plan, program, outer), " (segment '",
+            program.segments[item.segment.index].name, "' microbatch ", item.microbatch, ")");
+  return text;
+}
+
+std::string PlanNames::StreamName(PlanSite site, const SectionIndex& index,
+                                  int32_t instance) const {
+  const ProgramSection& section = index.programs[site.program];
+  const StreamId stream = section.stream_ids[section.instances[instance].stream];
+  return model_.program(site.program).streams[stream.index].name;
+}
+
+std::string PlanNames::Bytes(PlanSite site, BufferId buffer, int64_t begin, int64_t end) const {
+  return StrCat("buffer '", model_.program(site.program).buffers[buffer.index].name, "' bytes [",
+                begin, ",", end, ")");
+}
+
+std::string PlanNames::Value(int32_t global_value) const {
+  return StrCat("'", model_.graphs.value(model_.graphs.RefOf(global_value)).name, "'");
+}
+
+std::string PlanNames::Term(const Terms& terms, int32_t id) const {
+  const millrace::Term& term = terms.term(id);
+  switch (term.kind) {
+    case TermKind::kNothing:
+      return "nothing";
+    case TermKind::kInput:
+      return StrCat("input ", Value(term.subject), " of microbatch ", term.microbatch);
+    case TermKind::kConstant:
+      return StrCat("constant ", Value(term.subject));
+    case TermKind::kParam:
+      return StrCat("param ", Value(term.subject), " of the start of the step");
+    case TermKind::kResult: {
+      const Node& node = *model_.graphs.nodes[terms.application(term.subject).node].node;
+      const int32_t graph = model_.graphs.nodes[terms.application(term.subject).node].graph;
+      const ValueId value = node.outputs[term.output];
+      const std::string name = value.valid() ? model_.graphs.value({graph, value}).name : node.name;
+      return StrCat("'", name, "' of microbatch ", term.microbatch);
+    }
+    case TermKind::kEarlier:
+      return StrCat(Term(terms, term.subject), ", of an earlier step");
+    case TermKind::kBranch:
+      return "what depends on the branch taken";
+  }
+  return "";
+}
+
+}  // namespace millrace
