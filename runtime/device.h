@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -25,7 +26,7 @@ namespace millrace {
 // movable. data() is an address in the device's space: the host may not touch it for cuda kDevice.
 class Buffer {
  public:
-  using Deleter = absl::AnyInvocable<void(void* data, int64_t size)>;
+  using Deleter = std::function<void(void* data, int64_t size)>;
   Buffer() = default;
   Buffer(void* data, int64_t size, MemorySpace space, Deleter deleter)
       : data_(data), size_(size), space_(space), deleter_(std::move(deleter)) {}
