@@ -52,8 +52,13 @@ std::vector<int64_t> IntsOf(const Tensor& tensor) {
 
 AxisView ViewAround(const Shape& shape, int axis) {
   AxisView view;
+  view.size = shape[axis];
+  if (NumElements(shape) == 0) {  // the products of the other dims might overflow
+    view.outer = view.inner = 0;
+    return view;
+  }
   for (int d = 0; d < shape.rank(); ++d) {
-    (d < axis ? view.outer : d == axis ? view.size : view.inner) *= shape[d];
+    if (d != axis) (d < axis ? view.outer : view.inner) *= shape[d];
   }
   return view;
 }

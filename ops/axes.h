@@ -21,7 +21,7 @@ absl::StatusOr<std::vector<int64_t>> ConstantInts(const InferContext& context, i
 // The elements of an integer tensor, for reference kernels.
 std::vector<int64_t> IntsOf(const Tensor& tensor);
 
-// A tensor seen as [outer, axis, inner] around one axis.
+// A tensor seen as [outer, size, inner] around one axis; outer and inner are 0 when it is empty.
 struct AxisView {
   int64_t outer = 1, size = 1, inner = 1;
 };

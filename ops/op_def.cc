@@ -1,6 +1,6 @@
 #include "ops/op_def.h"
 
-#include "ops/signature.h"
+#include <algorithm>
 
 namespace millrace {
 
@@ -41,10 +41,26 @@ Work DefaultWork(const NodeQuery& query) {
   return work;
 }
 
+namespace {
+
+// Ops may take for granted that somebody wants a result.
+bool HasResult(const NodeQuery& query) {
+  return std::any_of(query.outputs.begin(), query.outputs.end(),
+                     [](const auto& type) { return type.has_value(); });
+}
+
+}  // namespace
+
 Work WorkOf(const NodeQuery& query) {
   const OpDef* op = FindOp(query.op);
-  if (op == nullptr) return {};
+  if (op == nullptr || !HasResult(query)) return {};
   return op->work != nullptr ? op->work(query) : DefaultWork(query);
+}
+
+std::vector<ShardingRule> ShardingRulesOf(const NodeQuery& query) {
+  const OpDef* op = FindOp(query.op);
+  if (op == nullptr || op->sharding == nullptr || !HasResult(query)) return {};
+  return op->sharding(query);
 }
 
 }  // namespace millrace

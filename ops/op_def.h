@@ -138,6 +138,9 @@ const OpTraitsTable& AllOpTraits();
 Work DefaultWork(const NodeQuery& query);
 Work WorkOf(const NodeQuery& query);  // the op's WorkFn or DefaultWork; {} for unknown ops
 
+// The op's rules for a query whose types were inferred; what callers use. Empty for unknown ops.
+std::vector<ShardingRule> ShardingRulesOf(const NodeQuery& query);
+
 }  // namespace millrace
 
 #endif  // MILLRACE_OPS_OP_DEF_H_

@@ -60,6 +60,7 @@ void Multiply(const Product& p, const T* a, const T* b, T* out) {
 
 absl::Status Reference(const ReferenceContext& c) {
   MILLRACE_ASSIGN_OR_RETURN(const Product p, ProductOf(c.inputs[0].shape(), c.inputs[1].shape()));
+  if (c.outputs[0].num_elements() == 0) return absl::OkStatus();
   return VisitNumeric(c.outputs[0].dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* a = c.inputs[0].data<T>().data();
@@ -144,7 +145,9 @@ absl::Status Gradient(GradientContext& c) {
   }
   if (f.wants(1)) {
     Term dw;
-    if (b.rank() == 2 && a.rank() > 2) {  // one product over all rows, and nothing left to sum
+    const bool has_rows = CheckedNumElements(Leading(y, 1)).has_value();  // no overflow beside a 0
+    if (b.rank() == 2 && a.rank() > 2 && has_rows) {
+      // One product over all rows, and nothing left to sum.
       dw = Apply("MatMul", {SwapLastDims(FlattenRows(x, a), 2), FlattenRows(dy, y)});
     } else {
       Shape full = p.batch;

@@ -134,7 +134,8 @@ std::vector<ShardingRule> Rules(const NodeQuery& query) {
 // Comparisons.
 Work PoolWork(const NodeQuery& query) {
   Work work = DefaultWork(query);
-  double taps = static_cast<double>(NumElements(query.outputs[0]->shape));
+  const TensorType& y = query.outputs[0].has_value() ? *query.outputs[0] : *query.outputs[1];
+  double taps = static_cast<double>(NumElements(y.shape));
   for (int64_t k : query.attrs.Ints("kernel_shape")) taps *= static_cast<double>(k);
   work.flops = taps;
   return work;
