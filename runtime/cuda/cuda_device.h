@@ -19,10 +19,10 @@
 namespace millrace {
 
 struct CudaDeviceOptions {
-  std::string name = "cuda:0";    // of the logical device
-  int ordinal = 0;                // of the GPU; several logical devices may share it
-  int64_t memory_bytes = 0;       // budget of device memory; 0: all the GPU has
-  std::string offload_directory;  // for kFile; empty: the device has none
+  std::string name = "cuda:0";         // of the logical device
+  int ordinal = 0;                     // of the GPU; several logical devices may share it
+  int64_t memory_bytes = 0;            // budget of device memory; 0: all the GPU has
+  std::string offload_directory = {};  // for kFile; empty: the device has none
 };
 
 // `driver` outlives the device and all that comes from it.
