@@ -546,7 +546,8 @@ void ReadOutermost(const JsonReader& reader, const GraphLoadOptions& options, Gr
   if (!reader.HasFormat("millrace-graph")) return;
   graph.file = reader.document().file();
   graph.directory = DirectoryOf(graph.file);
-  if (graph.directory.empty() && !graph.file.empty()) graph.directory = ".";
+  // A whole string: g++ 12 at -O3 misreads the assignment of a literal (-Wrestrict).
+  if (graph.directory.empty() && !graph.file.empty()) graph.directory = std::string(".");
   graph.symbols = ReadSymbols(reader.Optional("symbols"), graph.file, options.symbols, unbound);
   if (!unbound.empty()) return;
   SymbolValues symbols;

@@ -339,10 +339,7 @@ absl::StatusOr<PlanBundle> ParsePlanJson(std::string json, std::string file) {
 
 absl::StatusOr<PlanBundle> LoadPlan(const std::string& path) {
   MILLRACE_ASSIGN_OR_RETURN(std::string json, ReadFile(path));
-  MILLRACE_ASSIGN_OR_RETURN(PlanBundle plan, ParsePlanJson(std::move(json), path));
-  const size_t slash = path.rfind('/');
-  plan.graph.directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  return plan;
+  return ParsePlanJson(std::move(json), path);
 }
 
 }  // namespace millrace
