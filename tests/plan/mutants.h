@@ -3,6 +3,7 @@
 #ifndef MILLRACE_TESTS_PLAN_MUTANTS_H_
 #define MILLRACE_TESTS_PLAN_MUTANTS_H_
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,10 @@ struct Variant {
   HandWrittenOptions options = {};
 };
 std::vector<Variant> HarmlessVariants();
+
+// For GoogleTest.
+inline void PrintTo(const Mutant& mutant, std::ostream* out) { *out << mutant.name; }
+inline void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; }
 
 }  // namespace millrace
 
