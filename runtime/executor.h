@@ -27,6 +27,7 @@ class Executor {
   absl::Status Run(Section section);
 
   std::span<const BoundProgram> programs() const { return prepared_->programs; }
+  const Graph& graph(int32_t index) const { return prepared_->graph(index); }
   // The true shape of a bounded value of programs()[program]; its bound before it was computed.
   Shape TrueShape(int program, const ValueRef& value, int32_t microbatch) const;
   // Host threads that take part, the caller's included.
