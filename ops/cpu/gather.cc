@@ -37,8 +37,9 @@ class GatherKernel final : public Kernel {
 
  private:
   absl::Status OutOfRange(int64_t i, int64_t index) const {
-    return BadInputError(StrCat("Gather: index ", index, " at position ", i, " is not in [",
-                                -plan_.axis_size, ", ", plan_.axis_size, ")"));
+    return BadInputError(StrCat("Gather: index ", index, " (element ", i,
+                                " of 'indices') is out of range [", -plan_.axis_size, ",",
+                                plan_.axis_size, ")"));
   }
 
   const GatherPlan plan_;

@@ -46,7 +46,7 @@ std::string_view OneDnnIsa() { return ""; }
 #include "graph/strings.h"
 #include "ops/cpu/matmul_spec.h"
 #include "ops/cpu/team.h"
-#include "ops/cpu/window_spec.h"
+#include "ops/window.h"
 
 namespace millrace {
 
@@ -77,7 +77,9 @@ namespace {
 
 using Dims = dnnl::memory::dims;
 
-constexpr int64_t kMaxElements = int64_t{1} << 31;  // of an operand: oneDNN counts in int
+// oneDNN counts in int: larger operands, and windows beyond reason, are left to the reference.
+constexpr int64_t kMaxElements = int64_t{1} << 31;
+constexpr int64_t kMaxWindowNumber = int64_t{1} << 16;
 
 const dnnl::engine& CpuEngine() {
   static const dnnl::engine& engine = *new dnnl::engine(dnnl::engine::kind::cpu, 0);
@@ -116,9 +118,8 @@ std::optional<ConvSpec> ConvSpecOf(const NodeQuery& query) {
   if (!AllSized(query.inputs) || !AllSized(query.outputs)) return std::nullopt;
   const Shape &in = query.inputs[0]->shape, &weights = query.inputs[1]->shape;
   const Shape& out = query.outputs[0]->shape;
-  if (weights.rank() < 3) return std::nullopt;
-  const auto window = WindowSpecOf(query.attrs, in, out, weights.dims().subspan(2));
-  if (!window.has_value()) return std::nullopt;
+  const auto window = MakeWindow(query.attrs, in.dims().subspan(2), weights.dims().subspan(2));
+  if (!window.ok()) return std::nullopt;
 
   ConvSpec spec;
   spec.src = ToDims(in);
@@ -132,13 +133,19 @@ std::optional<ConvSpec> ConvSpecOf(const NodeQuery& query) {
     spec.weights.insert(spec.weights.begin(), groups);
   }
   spec.plain = groups == 1;
-  for (int i = 0; i < window->rank; ++i) {
-    const WindowDim& d = window->dims[i];
-    spec.strides.push_back(d.stride);
-    spec.dilations.push_back(d.dilation - 1);
-    spec.pad_begin.push_back(d.pad_begin);
-    spec.pad_end.push_back(d.pad_end);
-    spec.plain &= d.kernel == 1 && d.stride == 1 && d.pad_begin == 0 && d.pad_end == 0;
+  const Window& w = *window;
+  for (int d = kMaxSpatial - w.rank; d < kMaxSpatial; ++d) {
+    // oneDNN wants as much padding at the end as the last window needs, not as the node says.
+    const int64_t reach = (w.out[d] - 1) * w.strides[d] + (w.kernel[d] - 1) * w.dilations[d] + 1;
+    const int64_t pad_end = std::max<int64_t>(reach - w.in[d] - w.pads_begin[d], 0);
+    for (int64_t number : {w.kernel[d], w.strides[d], w.dilations[d], w.pads_begin[d], pad_end}) {
+      if (number > kMaxWindowNumber) return std::nullopt;
+    }
+    spec.strides.push_back(w.strides[d]);
+    spec.dilations.push_back(w.dilations[d] - 1);
+    spec.pad_begin.push_back(w.pads_begin[d]);
+    spec.pad_end.push_back(pad_end);
+    spec.plain &= w.kernel[d] == 1 && w.strides[d] == 1 && w.pads_begin[d] == 0 && pad_end == 0;
   }
   return spec;
 }

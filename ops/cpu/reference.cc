@@ -82,7 +82,7 @@ class ReferenceKernel final : public Kernel {
   absl::Status GiveOutputs(const KernelArgs& args) {
     for (size_t i = 0; i < outputs_.size(); ++i) {
       if (!HasOutput(query_, i)) continue;
-      const TensorType& type = outputs_[i].type();
+      const TensorType type = outputs_[i].type();
       if (op_.traits.host_call) {
         if (!Fits(type, *query_.outputs[i])) {
           return TooLarge("output", i, type, *query_.outputs[i]);
