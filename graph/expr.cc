@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <limits>
 
 #include "graph/assert.h"
@@ -33,6 +34,8 @@ int64_t ValueOf(int variable, const ExprVars& vars) {
 std::string VariableName(int variable, const Mesh& mesh) {
   if (variable == kMicrobatchVar) return "mb";
   if (variable == kIterationVar) return "iter";
+  // Wrong plans are printed too, to say what is wrong with them.
+  if (variable < 0 || variable >= std::ssize(mesh.axes)) return StrCat("axis", variable);
   return mesh.axes[variable].name;
 }
 
