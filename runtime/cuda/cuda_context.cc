@@ -101,8 +101,8 @@ absl::Status CudaContext::OutOfDeviceMemory(int64_t size_bytes) const {
 }
 
 void CudaContext::FreeDevice(CUdeviceptr data, int64_t size_bytes) {
-  // Errors mean that the context is lost, and the memory with it.
-  if (Enter().ok()) driver_.MemFree(data);
+  EnterToFree();
+  driver_.MemFree(data);
   std::lock_guard lock(mutex_);
   used_bytes_ -= size_bytes;
 }
@@ -124,7 +124,8 @@ absl::StatusOr<void*> CudaContext::AllocatePinned(int64_t size_bytes) {
 }
 
 void CudaContext::FreePinned(void* data) {
-  if (Enter().ok()) driver_.MemFreeHost(data);
+  EnterToFree();
+  driver_.MemFreeHost(data);
 }
 
 void CudaContext::AddFlagWait(const FlagWait& wait) {

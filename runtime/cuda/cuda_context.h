@@ -36,6 +36,9 @@ class CudaContext {
   // Makes the context current on the calling thread. Every use of the driver starts with it: one
   // thread issues for many devices, and libraries may have changed the current context.
   absl::Status Enter() const;
+  // The same before something is freed or destroyed, which is tried in any case: errors then mean
+  // that the context is lost, and all it held with it.
+  void EnterToFree() const { Enter().IgnoreError(); }
   // "cuda:0: <doing>: CUDA_ERROR_...". For results other than CUDA_SUCCESS.
   absl::Status Error(CUresult result, std::string_view doing) const;
 

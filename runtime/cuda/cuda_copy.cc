@@ -64,10 +64,24 @@ absl::Status EmitPair(const CopyRegion& piece, std::byte* staging,
   return emit(out);
 }
 
+absl::StatusOr<bool> GpuReaches(const CudaContext& context, MemorySpace space,
+                                const std::byte* address) {
+  if (space != MemorySpace::kHost) return space == MemorySpace::kDevice;
+  CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+  unsigned type = 0;  // stays 0 for memory that the driver does not know
+  void* values[] = {&type};
+  const CUresult r = context.driver().PointerGetAttributes(1, &attribute, values, Address(address));
+  if (r != CUDA_SUCCESS) return context.Error(r, "asking what kind of memory a copy is of");
+  return type != 0;
+}
+
 }  // namespace
 
-bool TouchesFile(const CopyRegion& region) {
-  return region.to_space == MemorySpace::kFile || region.from_space == MemorySpace::kFile;
+absl::StatusOr<Reach> ReachOf(const CudaContext& context, const CopyRegion& region) {
+  Reach reach;
+  MILLRACE_ASSIGN_OR_RETURN(reach.to, GpuReaches(context, region.to_space, region.to));
+  MILLRACE_ASSIGN_OR_RETURN(reach.from, GpuReaches(context, region.from_space, region.from));
+  return reach;
 }
 
 absl::Status IssueCopy(const CudaContext& context, CUstream stream, const CopyRegion& region) {

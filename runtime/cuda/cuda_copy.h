@@ -11,14 +11,19 @@
 
 namespace millrace {
 
-bool TouchesFile(const CopyRegion& region);
+// Whether the GPU can copy that side of the region by itself: device and pinned memory, as opposed
+// to scratch files and host memory that the driver knows nothing of. The context is current.
+struct Reach {
+  bool to = false, from = false;
+};
+absl::StatusOr<Reach> ReachOf(const CudaContext& context, const CopyRegion& region);
 
 // Queues a copy between device and pinned memory, in either direction; the context is current.
 absl::Status IssueCopy(const CudaContext& context, CUstream stream, const CopyRegion& region);
 
-// Splits a copy that the GPU cannot make by itself (one side is a file) into pairs of copies that
-// meet in `staging`: `emit` is called with the copy into staging, then with the one out of it, and
-// so on; each pair fills the staging from its start.
+// Splits a copy between a side that only the GPU reaches and one that only the host does into pairs
+// of copies that meet in `staging`: `emit` is called with the copy into staging, then with the one
+// out of it, and so on; each pair fills the staging from its start.
 absl::Status SplitThroughStaging(const CopyRegion& region, std::byte* staging,
                                  int64_t staging_bytes,
                                  absl::FunctionRef<absl::Status(const CopyRegion&)> emit);

@@ -6,7 +6,7 @@
 #include "graph/strings.h"
 #include "runtime/cuda/cuda_context.h"
 #include "runtime/cuda/cuda_stream.h"
-#include "runtime/cuda/scratch_file.h"
+#include "runtime/scratch_file.h"
 
 namespace millrace {
 namespace {
@@ -52,14 +52,13 @@ class CudaDevice : public Device {
       return UsageError(StrCat(name(), ": a scratch file of ", size_bytes,
                                " bytes is needed, and the device has no offload directory"));
     }
-    absl::StatusOr<Buffer> file = MapScratchFile(offload_directory_, backed_bytes);
+    absl::StatusOr<Buffer> file = CreateScratchFile(offload_directory_, size_bytes);
     return file.ok() ? std::move(file) : Annotate(file.status(), name());
   }
 
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream(const PlanStream& stream,
                                                        Cancellation& cancellation) override {
-    const int64_t staging_bytes = offload_directory_.empty() ? 0 : kStagingBytes;
-    return CudaStream::Create(context_, stream, staging_bytes, cancellation);
+    return CudaStream::Create(context_, stream, kStagingBytes, cancellation);
   }
 
   absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override {

@@ -1,10 +1,9 @@
 // The cuda backend: asynchronous devices on NVIDIA GPUs.
 //
 // Memory: kDevice by the driver, within the device's budget; kHost pinned, at the same address for
-// the host and for every GPU; kFile a mapped scratch file that copies reach through pinned staging.
-// Flags lie in pinned memory, so streams of every GPU and host threads share them. Other host
-// memory may be used in Read and Write only: to copy from it, the driver would hold up the thread
-// that issues for all streams.
+// the host and for every GPU; kFile a mapped scratch file. Flags lie in pinned memory, so streams
+// of every GPU and host threads share them. Copies from and to other host memory (a cpu device's)
+// and scratch files go through pinned staging with the host's help, in stream order.
 #ifndef MILLRACE_RUNTIME_CUDA_CUDA_DEVICE_H_
 #define MILLRACE_RUNTIME_CUDA_CUDA_DEVICE_H_
 

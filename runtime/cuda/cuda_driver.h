@@ -41,6 +41,7 @@ namespace millrace {
   X(MemFreeHost, cuMemFreeHost, 2000)                              \
   X(MemcpyAsync, cuMemcpyAsync, 4000)                              \
   X(Memcpy2DAsync, cuMemcpy2DAsync, 3020)                          \
+  X(PointerGetAttributes, cuPointerGetAttributes, 7000)            \
   X(MemsetD8Async, cuMemsetD8Async, 3020)                          \
   /* Other GPUs and other processes. */                            \
   X(DeviceCanAccessPeer, cuDeviceCanAccessPeer, 4000)              \

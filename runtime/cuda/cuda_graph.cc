@@ -27,7 +27,9 @@ absl::StatusOr<std::unique_ptr<CudaGraph>> CudaGraph::BeginCapture(
 
 CudaGraph::~CudaGraph() {
   if (capture_ != nullptr) EndCapture().IgnoreError();
-  if (graph_ != nullptr && context().Enter().ok()) context().driver().GraphExecDestroy(graph_);
+  if (graph_ == nullptr) return;
+  context().EnterToFree();
+  context().driver().GraphExecDestroy(graph_);
 }
 
 absl::Status CudaGraph::Check(CUresult result, std::string_view doing) const {
@@ -78,19 +80,17 @@ absl::Status CudaGraph::EndCapture() {
   if (capture_ == nullptr) return UsageError("EndCapture without a capture");
   const std::shared_ptr<CudaCapture> capture = std::exchange(capture_, nullptr);
   for (const Lane& lane : lanes_) lane.stream->EndCapture();
-  MILLRACE_RETURN_IF_ERROR(context().Enter());
-  absl::Status joined = Join();
-  // Even when the capture went wrong: this is what gives the streams back.
+  // All of it even when the capture went wrong: the end gives the streams back.
+  const absl::Status entered = context().Enter();
+  const absl::Status joined = Join();
   CUgraph graph = nullptr;
-  absl::Status ended = Check(
+  const absl::Status ended = Check(
       context().driver().StreamEndCapture(lanes_[0].stream->native(), &graph), "ending a capture");
-  absl::Status instantiated;
-  if (capture->refusal.ok() && joined.ok() && ended.ok()) instantiated = Instantiate(graph);
+  absl::Status status;
+  for (const absl::Status& s : {capture->refusal, entered, joined, ended}) status.Update(s);
+  if (status.ok()) status = Instantiate(graph);
   if (graph != nullptr) context().driver().GraphDestroy(graph);
-  for (const absl::Status& status : {capture->refusal, joined, ended}) {
-    if (!status.ok()) return status;
-  }
-  return instantiated;
+  return status;
 }
 
 absl::Status CudaGraph::Instantiate(CUgraph graph) {

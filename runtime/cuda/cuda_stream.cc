@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "graph/strings.h"
-#include "runtime/cuda/cuda_copy.h"
 #include "runtime/strided_copy.h"
 
 namespace millrace {
@@ -24,7 +24,8 @@ absl::StatusOr<std::unique_ptr<CudaEvent>> CudaEvent::Create(std::shared_ptr<Cud
 }
 
 CudaEvent::~CudaEvent() {
-  if (context_->Enter().ok()) context_->driver().EventDestroy(event_);
+  context_->EnterToFree();
+  context_->driver().EventDestroy(event_);
 }
 
 absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::Create(std::shared_ptr<CudaContext> context,
@@ -54,7 +55,8 @@ absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::Create(std::shared_ptr<C
 CudaStream::~CudaStream() {
   // A failure that is not sticky leaves work in flight: ask again.
   if (!Drain(/*abandon=*/true).ok()) Drain(/*abandon=*/true).IgnoreError();
-  if (context_->Enter().ok()) context_->driver().StreamDestroy(stream_);
+  context_->EnterToFree();
+  context_->driver().StreamDestroy(stream_);
   if (staging_ != nullptr) context_->FreePinned(staging_);
 }
 
@@ -68,27 +70,28 @@ absl::Status CudaStream::Launch(Kernel& kernel, const KernelArgs& args) {
 absl::Status CudaStream::Copy(const CopyRegion& region) {
   if (region.rows <= 0 || region.row_bytes <= 0) return absl::OkStatus();
   MILLRACE_RETURN_IF_ERROR(Keep(context_->Enter()));
-  if (TouchesFile(region)) return CopyFile(region);
-  return Keep(IssueCopy(*context_, stream_, region));
+  const absl::StatusOr<Reach> reach = ReachOf(*context_, region);
+  if (!reach.ok()) return Keep(reach.status());
+  if (reach->to && reach->from) return Keep(IssueCopy(*context_, stream_, region));
+  return CopyWithHost(region, *reach);
 }
 
-// The GPU does not reach a mapped file, and the driver would block the issuing thread on pageable
-// memory. So a host task moves bytes between the file and pinned memory, in stream order.
-absl::Status CudaStream::CopyFile(const CopyRegion& region) {
+// One side is out of the GPU's reach. Given such memory, the driver would hold up the issuing
+// thread until the stream gets there, and that may depend on what this thread has yet to issue. So
+// a host task moves these bytes, in stream order; by way of pinned staging when the other side is
+// the GPU's.
+absl::Status CudaStream::CopyWithHost(const CopyRegion& region, Reach reach) {
   if (capture_ != nullptr) {
-    return Refuse("a copy from or to a scratch file", "it runs on the host");
+    return Refuse("a copy from or to a scratch file or pageable memory", "it runs on the host");
   }
   if (region.to_space != MemorySpace::kDevice && region.from_space != MemorySpace::kDevice) {
     return IssueHostTask(nullptr, region);
   }
-  if (staging_ == nullptr) {
-    return Keep(UsageError(StrCat(context_->name(), ": stream '", name_,
-                                  "' cannot copy from or to a scratch file: the device was created "
-                                  "without an offload directory")));
-  }
-  return SplitThroughStaging(region, staging_, staging_bytes_, [this](const CopyRegion& piece) {
-    return TouchesFile(piece) ? IssueHostTask(nullptr, piece)
-                              : Keep(IssueCopy(*context_, stream_, piece));
+  // Of each pair, the copy between staging and the device is the GPU's.
+  bool for_gpu = reach.from;
+  return SplitThroughStaging(region, staging_, staging_bytes_, [&](const CopyRegion& piece) {
+    const bool gpu = std::exchange(for_gpu, !for_gpu);
+    return gpu ? Keep(IssueCopy(*context_, stream_, piece)) : IssueHostTask(nullptr, piece);
   });
 }
 

@@ -8,6 +8,7 @@
 
 #include "graph/status.h"
 #include "runtime/cuda/cuda_context.h"
+#include "runtime/cuda/cuda_copy.h"
 #include "runtime/device.h"
 
 namespace millrace {
@@ -37,7 +38,8 @@ class CudaEvent : public Event {
 
 class CudaStream : public Stream {
  public:
-  // `staging_bytes` of pinned memory serve copies from and to scratch files; 0: there are none.
+  // `staging_bytes` of pinned memory serve copies that the host has a part in; 0 for a stream that
+  // makes none.
   static absl::StatusOr<std::unique_ptr<CudaStream>> Create(std::shared_ptr<CudaContext> context,
                                                             const PlanStream& plan,
                                                             int64_t staging_bytes,
@@ -82,7 +84,7 @@ class CudaStream : public Stream {
 
   static void CUDA_CB RunHostTask(void* task);
   absl::Status IssueHostTask(HostFunction* function, const CopyRegion& move);
-  absl::Status CopyFile(const CopyRegion& region);
+  absl::Status CopyWithHost(const CopyRegion& region, Reach reach);
   absl::Status Drain(bool abandon);
   CUresult PollUntilIdle(bool abandon);
   // Keeps the first failure for Synchronize; returns `status`.

@@ -165,10 +165,10 @@ TEST(CudaDevice, ScratchFilesNeedAnOffloadDirectory) {
   EXPECT_EQ(ExitCode(status), 2);
   EXPECT_THAT(Message(status), HasSubstr("no offload directory"));
 
-  auto missing = MustCreate(sim, {.offload_directory = "/nowhere/at/all"});
+  auto missing = MustCreate(sim, {.name = "cuda:1", .offload_directory = "/nowhere/at/all"});
   status = missing->Allocate(MemorySpace::kFile, 64).status();
   EXPECT_EQ(ExitCode(status), 2);
-  EXPECT_THAT(Message(status), AllOf(HasSubstr("/nowhere/at/all"), HasSubstr("No such file")));
+  EXPECT_THAT(Message(status), AllOf(HasSubstr("cuda:1: "), HasSubstr("/nowhere/at/all")));
 }
 
 TEST(CudaDevice, ScratchFilesLeaveNothingBehind) {

@@ -103,6 +103,7 @@ TEST(CudaFaults, EachEntryPointIsNamedByWhatItDoes) {
       {"MemcpyAsync", "writing 4096 bytes"},
       {"StreamSynchronize", "writing 4096 bytes"},
       {"Memcpy2DAsync", "copying 32 x 64 bytes from device to host memory"},
+      {"PointerGetAttributes", "asking what kind of memory a copy is of"},
       {"StreamWaitValue32", "waiting for a flag on stream"},
       {"StreamWriteValue32", "signalling a flag on stream"},
       {"LaunchHostFunc", "queueing a function on the host on stream"},

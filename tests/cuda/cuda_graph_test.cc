@@ -91,7 +91,8 @@ TEST_F(CudaGraphTest, RefusesWhatCannotBeCaptured) {
       {"waiting for a flag", "grows with every step", [&] { return main->WaitFlag(flag, 1); }},
       {"signalling a flag", "grows with every step", [&] { return side->Signal(flag, 1); }},
       {"a function on the host", "owns it only until", [&] { return main->RunOnHost(function); }},
-      {"a scratch file", "runs on the host", [&] { return main->Copy(Move(b, file, 64)); }},
+      {"a scratch file or pageable memory", "runs on the host",
+       [&] { return main->Copy(Move(b, file, 64)); }},
       {"waiting for an event", "recorded before the capture",
        [&] { return main->Wait(*outside, 1); }},
       {"waiting for the stream to finish", "nothing runs", [&] { return side->Synchronize(); }},
@@ -149,10 +150,10 @@ TEST(CudaGraphFaults, EachFailingCallIsCleanedUp) {
     {
       Cancellation run;
       auto device = MustCreate(sim);
-      auto main = MustStream(*device, run, "main");
-      auto side = MustStream(*device, run, "side");
       const Buffer a = Must(device->Allocate(MemorySpace::kDevice, 64));
       const Buffer b = Must(device->Allocate(MemorySpace::kDevice, 64));
+      auto main = MustStream(*device, run, "main");  // drained before the buffers go
+      auto side = MustStream(*device, run, "side");
       ASSERT_OK(device->Write(a.data(), Pattern(64).data(), 64));
       Stream* streams[] = {main.get(), side.get()};
       sim.FailAnyCall(sim.CountCalls() + nth, CUDA_ERROR_NOT_SUPPORTED);

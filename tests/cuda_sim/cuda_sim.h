@@ -46,6 +46,7 @@ struct CudaSimOptions {
   int64_t pinned_bytes = int64_t{1} << 30;   // of the host
   uint64_t seed = 0;                         // of the order of execution
   bool peer_access = true;                   // devices can reach each other's memory
+  double quiet_seconds = 0.001;              // without a call: the host waits, GPUs run on
   double stall_seconds = 20;                 // without progress while the host waits: deadlock
 };
 

@@ -145,6 +145,27 @@ CUresult MemsetD8Async(CUdeviceptr to, unsigned char value, size_t size, CUstrea
   });
 }
 
+CUresult PointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** values,
+                              CUdeviceptr address) {
+  constexpr char kEntry[] = "PointerGetAttributes";
+  return EnterContext(kEntry, [&](State& state, Scheduler::Lock&, int) {
+    if (count != 1 || attributes[0] != CU_POINTER_ATTRIBUTE_MEMORY_TYPE) {
+      return state.Violate(CUDA_ERROR_INVALID_VALUE, "this pointer attribute is not simulated");
+    }
+    const ByteRange byte{address, address + 1};
+    const Place place = state.memory.Find(byte);
+    auto* type = static_cast<unsigned*>(values[0]);
+    if (place.kind == Place::Kind::kAllocated) {
+      *type = place.allocation->device == kPinned ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+      return CUDA_SUCCESS;
+    }
+    *type = 0;
+    if (place.kind == Place::Kind::kPageable) return CUDA_SUCCESS;
+    return state.Violate(CUDA_ERROR_INVALID_VALUE,
+                         StrCat("use after free: ", kEntry, " of ", state.memory.Describe(byte)));
+  });
+}
+
 CUresult MemGetInfo(size_t* free, size_t* total) {
   return EnterContext("MemGetInfo", [&](State& state, Scheduler::Lock&, int device) {
     *total = static_cast<size_t>(state.memory.capacity_bytes());
@@ -272,6 +293,7 @@ CUresult IpcCloseMemHandle(CUdeviceptr data) {
 }  // namespace
 
 void AddMemoryEntries(CudaDriver& driver) {
+  driver.PointerGetAttributes = PointerGetAttributes;
   driver.MemGetInfo = MemGetInfo;
   driver.MemAlloc = MemAlloc;
   driver.MemFree = MemFree;

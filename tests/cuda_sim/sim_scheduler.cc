@@ -10,8 +10,8 @@
 // long.
 //
 // What the host knows: an operation comes after all that host threads had waited for when it was
-// issued. A flag written by a stream passes that stream's past on to whoever waits for exactly that
-// value; a value that the host wrote passes on all that the host could know.
+// issued. A flag written by a stream passes that stream's past on to those that wait for a value it
+// is the first write to reach; a value that the host wrote passes on all that the host could know.
 #include "tests/cuda_sim/sim_scheduler.h"
 
 #include <algorithm>
@@ -24,9 +24,21 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr auto kQuiet = std::chrono::milliseconds(1);       // without calls: the host waits
 constexpr auto kFlagPoll = std::chrono::microseconds(100);  // host threads write flags unseen
-constexpr auto kAheadLimit = std::chrono::milliseconds(50);
+constexpr double kHostFunctionSeconds = 0.05;  // that an issuing thread waits for one, at most
+
+bool Satisfies(uint32_t value, const Op& wait) {
+  switch (wait.flags & 3u) {
+    case CU_STREAM_WAIT_VALUE_GEQ:
+      return static_cast<int32_t>(value - wait.value) >= 0;
+    case CU_STREAM_WAIT_VALUE_EQ:
+      return value == wait.value;
+    case CU_STREAM_WAIT_VALUE_AND:
+      return (value & wait.value) != 0;
+    default:
+      return ~(value | wait.value) != 0;
+  }
+}
 
 double SecondsSince(steady_clock::time_point t) {
   return std::chrono::duration<double>(steady_clock::now() - t).count();
@@ -39,6 +51,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, std::mutex& mutex, SimMemo
     : mutex_(mutex),
       memory_(memory),
       violations_(violations),
+      quiet_seconds_(options.quiet_seconds),
       stall_seconds_(options.stall_seconds),
       lost_(static_cast<size_t>(options.devices), CUDA_SUCCESS),
       weights_(3 * options.seed),
@@ -97,17 +110,7 @@ bool Scheduler::Runnable(const Lane& lane) const {
   if (op.kind == Op::Kind::kWaitEvent) return op.instance == nullptr || op.instance->done;
   if (op.kind != Op::Kind::kWaitFlag) return true;
   if (memory_.Find({op.flag, op.flag + 4}).kind != Place::Kind::kAllocated) return true;  // a fault
-  const uint32_t value = FlagValue(op.flag);
-  switch (op.flags & 3u) {
-    case CU_STREAM_WAIT_VALUE_GEQ:
-      return static_cast<int32_t>(value - op.value) >= 0;
-    case CU_STREAM_WAIT_VALUE_EQ:
-      return value == op.value;
-    case CU_STREAM_WAIT_VALUE_AND:
-      return (value & op.value) != 0;
-    default:
-      return ~(value | op.value) != 0;
-  }
+  return Satisfies(FlagValue(op.flag), op);
 }
 
 int Scheduler::Pick() {
@@ -131,16 +134,20 @@ Clock Scheduler::PastOf(int lane, const Op& op) const {
   Clock clock = lane_at(lane).clock;
   clock.Join(op.issued);
   if (op.kind == Op::Kind::kWaitEvent && op.instance != nullptr) clock.Join(op.instance->clock);
-  if (op.kind == Op::Kind::kWaitFlag) {
-    auto written = flag_writes_.find(op.flag);
-    if (written != flag_writes_.end() && written->second.value == FlagValue(op.flag)) {
-      clock.Join(written->second.clock);
-    } else {
-      clock.Join(host_could_know_);
-    }
-  }
+  if (op.kind == Op::Kind::kWaitFlag) clock.Join(PastOfFlag(op));
   clock.Set(lane, lane_at(lane).executed + 1);
   return clock;
+}
+
+// Of the writes that satisfy the wait the first one counts: in another order of execution the wait
+// might have seen no more than that.
+const Clock& Scheduler::PastOfFlag(const Op& wait) const {
+  const auto written = flag_writes_.find(wait.flag);
+  if (written == flag_writes_.end()) return host_could_know_;
+  for (const FlagWrite& write : written->second) {
+    if (Satisfies(write.value, wait)) return write.clock;
+  }
+  return host_could_know_;
 }
 
 bool Scheduler::CheckAccesses(const Op& op, const OpStamp& stamp, const Clock& clock, int device) {
@@ -184,7 +191,7 @@ void Scheduler::Complete(int lane, const Op& op, const Clock& clock) {
       break;
     case Op::Kind::kWriteFlag: {
       const bool fences = (op.flags & CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER) == 0;
-      flag_writes_[op.flag] = {op.value, fences ? clock : Clock()};
+      flag_writes_[op.flag].push_back({op.value, fences ? clock : Clock()});
       if (fences) host_could_know_.Join(clock);
       auto* word = reinterpret_cast<uint32_t*>(memory_.Backing(op.flag));
       std::atomic_ref<uint32_t>(*word).store(op.value, std::memory_order_release);
@@ -215,10 +222,12 @@ bool Scheduler::Step(Lock& lock) {
   if (!CheckAccesses(op, stamp, clock, l.device)) return true;
   if (op.run) {
     running_lane_ = lane;
+    running_on_host_ = op.on_host;
     lock.unlock();
     const CUresult result = op.run();
     lock.lock();
     running_lane_ = -1;
+    running_on_host_ = false;
     if (result != CUDA_SUCCESS) LoseDevice(l.device, result);
   }
   Complete(lane, op, clock);
@@ -246,7 +255,7 @@ bool Scheduler::HasPending() const {
 }
 
 bool Scheduler::Demanded() const {
-  return budget_ > 0 || steady_clock::now() - last_call_ > kQuiet ||
+  return budget_ > 0 || SecondsSince(last_call_) > quiet_seconds_ ||
          std::any_of(drained_.begin(), drained_.end(), [this](int lane) { return !Idle(lane); });
 }
 
@@ -259,7 +268,7 @@ void Scheduler::Work() {
       work_.wait(lock);
     } else if (!Demanded()) {
       done_.notify_all();
-      work_.wait_for(lock, kQuiet);
+      work_.wait_for(lock, std::chrono::duration<double>(quiet_seconds_));
     } else if (!Step(lock)) {
       budget_ = 0;
       done_.notify_all();
@@ -270,8 +279,12 @@ void Scheduler::Work() {
 
 void Scheduler::WaitForBudget(Lock& lock) {
   work_.notify_all();
-  // Not for ever: a function of the host may be waiting for the very thread that issues.
-  done_.wait_for(lock, kAheadLimit, [this] { return budget_ == 0 && running_lane_ < 0; });
+  const steady_clock::time_point begin = steady_clock::now();
+  while (budget_ > 0 || running_lane_ >= 0) {
+    done_.wait_for(lock, std::chrono::milliseconds(10));
+    // A function of the host may be waiting for the very thread that issues.
+    if (running_on_host_ && SecondsSince(begin) > kHostFunctionSeconds) return;
+  }
 }
 
 void Scheduler::RunAhead(Lock& lock) {

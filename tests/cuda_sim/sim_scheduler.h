@@ -55,6 +55,7 @@ struct Op {
 struct SchedulerOptions {
   int devices = 1;
   uint64_t seed = 0;
+  double quiet_seconds = 0.001;
   double stall_seconds = 20;
 };
 
@@ -104,7 +105,7 @@ class Scheduler {
     int64_t executed = 0;
     Clock clock;  // after the last operation executed
   };
-  // The last write of a flag by a stream.
+  // A write of a flag by a stream.
   struct FlagWrite {
     uint32_t value = 0;
     Clock clock;
@@ -121,6 +122,7 @@ class Scheduler {
   bool Runnable(const Lane& lane) const;
   uint32_t FlagValue(uint64_t address) const;
   Clock PastOf(int lane, const Op& op) const;
+  const Clock& PastOfFlag(const Op& wait) const;
   // Whether all accesses are to live memory; otherwise the device is lost.
   bool CheckAccesses(const Op& op, const OpStamp& stamp, const Clock& clock, int device);
   void Complete(int lane, const Op& op, const Clock& clock);
@@ -130,11 +132,11 @@ class Scheduler {
   std::mutex& mutex_;
   SimMemory& memory_;
   std::vector<std::string>& violations_;
-  const double stall_seconds_;
+  const double quiet_seconds_, stall_seconds_;
 
   std::vector<std::unique_ptr<Lane>> lanes_;
-  std::vector<CUresult> lost_;  // by device
-  std::map<uint64_t, FlagWrite> flag_writes_;
+  std::vector<CUresult> lost_;                              // by device
+  std::map<uint64_t, std::vector<FlagWrite>> flag_writes_;  // by address, oldest first
   Clock host_clock_;       // what host threads waited for through the driver
   Clock host_could_know_;  // that, and what streams told the host by flags and functions
   std::vector<std::string> executed_;
@@ -146,6 +148,7 @@ class Scheduler {
   std::vector<int> drained_;  // lanes that host threads wait for
   int64_t budget_ = 0;        // operations to run whatever happens
   int running_lane_ = -1;
+  bool running_on_host_ = false;
   bool stopping_ = false;
   std::chrono::steady_clock::time_point last_call_, last_progress_;
   std::thread thread_;

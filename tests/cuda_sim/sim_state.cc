@@ -12,8 +12,11 @@ State* current_state = nullptr;
 State::State(const CudaSimOptions& o)
     : options(o),
       memory(o.devices, o.memory_bytes, o.pinned_bytes),
-      scheduler({.devices = o.devices, .seed = o.seed, .stall_seconds = o.stall_seconds}, mutex,
-                memory, violations) {
+      scheduler({.devices = o.devices,
+                 .seed = o.seed,
+                 .quiet_seconds = o.quiet_seconds,
+                 .stall_seconds = o.stall_seconds},
+                mutex, memory, violations) {
   for (int i = 0; i < o.devices; ++i) {
     Context context;
     context.handle = reinterpret_cast<CUcontext>(0x7'0000'0000 + 16 * static_cast<uint64_t>(i));
@@ -73,6 +76,7 @@ std::optional<CUresult> CountCall(State& state, std::string_view entry) {
     const bool hit =
         fault.entry.empty() ? fault.nth == all_calls : fault.entry == entry && fault.nth == calls;
     if (!hit) continue;
+    for (const auto& capture : state.captures) capture->invalid = true;  // it lacks this call
     if (IsStickyCudaError(fault.result)) {
       state.scheduler.LoseDevice(state.CurrentDevice().value_or(0), fault.result);
     }
