@@ -14,7 +14,7 @@ std::vector<Mutant> NestedMutants() {
       {"branch leaves its result elsewhere",
        [](PlanBundle& p) { SliceAt(p, "stage1/then_z@arena").offset_bytes = 896; },
        PlanRule::kAlias,
-       {"stage1", "call z", "then_z", "[896,928)", "[512,544)"}},
+       {"stage1", "If 'z'", "'then'", "'then_z'", "very bytes of 'z'"}},
       {"branch reads another slot than the call's",
        [](PlanBundle& p) {
          LinearExpr other(256);
@@ -22,7 +22,7 @@ std::vector<Mutant> NestedMutants() {
          SliceAt(p, "stage1/else_a@arena").offset_bytes = other;
        },
        PlanRule::kAlias,
-       {"stage1", "call z", "else_a"}},
+       {"stage1", "If 'z'", "'else'", "'else_a'", "very bytes of 'a'"}},
       {"only one branch computes the result",
        [](PlanBundle& p) { Erase(p, "stage1/else/launch else_z"); },
        PlanRule::kCompute,
@@ -47,25 +47,25 @@ std::vector<Mutant> NestedMutants() {
                      {StreamIdAt(p, "stage1/main"), Record{EventIdAt(p, "stage1/g_ready")}});
        },
        PlanRule::kStructure,
-       {"stage1", "record g_ready"}},
+       {"stage1", "'else' instruction 1 (Record)", "event"}},
       {"branches exchanged",
        [](PlanBundle& p) {
          Call& call = BodyAt<Call>(p, "stage1/middle/call z");
          std::swap(call.bodies[0], call.bodies[1]);
        },
        PlanRule::kStructure,
-       {"stage1", "call z", "graph"}},
+       {"stage1", "If 'z'", "not one of graph 1"}},
       {"a branch left out",
        [](PlanBundle& p) { BodyAt<Call>(p, "stage1/middle/call z").bodies.pop_back(); },
        PlanRule::kStructure,
-       {"stage1", "call z", "1", "2"}},
+       {"stage1", "If 'z'", "1 bodies, expected 2"}},
       {"a branch calls the segment it is called from",
        [](PlanBundle& p) {
          BodyAt<Call>(p, "stage1/middle/call z").bodies[0].segment =
              SegmentIdAt(p, "stage1/middle");
        },
        PlanRule::kStructure,
-       {"stage1", "call z", "middle"}},
+       {"stage1", "If 'z'", "not one of graph 1"}},
       {"a branch scheduled by itself",
        [](PlanBundle& p) {
          ProgramAt(p, "stage1").step.push_back({SegmentIdAt(p, "stage1/then"), 0});
@@ -75,13 +75,13 @@ std::vector<Mutant> NestedMutants() {
       {"branch operand left out",
        [](PlanBundle& p) { BodyAt<Call>(p, "stage1/middle/call z").bodies[1].inputs.pop_back(); },
        PlanRule::kStructure,
-       {"stage1", "call z", "1", "2"}},
+       {"stage1", "If 'z'", "'else' has 2 inputs, the instruction has 1"}},
       {"condition not brought to the host",
        [](PlanBundle& p) {
          BodyAt<Call>(p, "stage1/middle/call z").inputs[0] = SliceIdAt(p, "stage1/cond@arena");
        },
        PlanRule::kSpace,
-       {"stage1", "call z", "cond"},
+       {"stage1", "(Call)", "'cond' in buffer 'arena'", "device memory of a cuda device"},
        kCuda},
       {"condition read from the host before it is there",
        [](PlanBundle& p) { Erase(p, "stage1/middle/copy cond"); },
@@ -95,7 +95,7 @@ std::vector<Mutant> NestedMutants() {
              SliceIdAt(p, "stage1/t@arena");
        },
        PlanRule::kSpace,
-       {"stage1", "hostcall nz", "t", "device"},
+       {"stage1", "(HostCall)", "'t' in buffer 'arena' is read by the host", "device memory"},
        kCuda},
       {"host call writes device memory",
        [](PlanBundle& p) {
@@ -104,7 +104,7 @@ std::vector<Mutant> NestedMutants() {
          SliceAt(p, "stage1/nz@pinned").buffer = BufferIdAt(p, "stage1/arena");
        },
        PlanRule::kSpace,
-       {"stage1", "hostcall nz", "nz", "device"},
+       {"stage1", "(HostCall)", "'nz' in buffer 'arena' is written by the host", "device memory"},
        kCuda},
       {"host work by Launch",
        [](PlanBundle& p) {
@@ -113,7 +113,7 @@ std::vector<Mutant> NestedMutants() {
              Launch{call.node, 0, "reference", call.inputs, call.outputs, {}};
        },
        PlanRule::kStructure,
-       {"stage1", "launch nz", "NonZero"}},
+       {"stage1", "NonZero 'nz'", "HostCall"}},
       {"kernel writes host memory",
        [](PlanBundle& p) {
          SliceAt(p, "stage0/d@arena").offset_bytes = 128;
@@ -121,7 +121,7 @@ std::vector<Mutant> NestedMutants() {
          BufferAt(p, "stage0/pinned").size_bytes = 256;
        },
        PlanRule::kSpace,
-       {"stage0", "launch d", "host"},
+       {"stage0", "'backward' instruction 4 (Launch)", "'d' in buffer 'pinned'", "host memory"},
        kCuda},
       {"axes that the host must read in device memory",
        [](PlanBundle& p) {
@@ -129,7 +129,8 @@ std::vector<Mutant> NestedMutants() {
          SliceAt(p, "stage0/axes@pinned").buffer = BufferIdAt(p, "stage0/weights");
        },
        PlanRule::kSpace,
-       {"stage0", "launch r", "axes"},
+       {"stage0", "'backward' instruction 6 (Launch)",
+        "'axes' in buffer 'weights' is read by the host"},
        kCuda},
       {"shape that the host must read in device memory",
        [](PlanBundle& p) {
@@ -137,7 +138,8 @@ std::vector<Mutant> NestedMutants() {
          SliceAt(p, "stage0/flat@pinned").buffer = BufferIdAt(p, "stage0/weights");
        },
        PlanRule::kSpace,
-       {"stage0", "launch dr", "flat"},
+       {"stage0", "'backward' instruction 5 (Launch)",
+        "'flat' in buffer 'weights' is read by the host"},
        kCuda},
       {"kernel reads the swap file",
        [](PlanBundle& p) {
@@ -145,7 +147,7 @@ std::vector<Mutant> NestedMutants() {
          BodyAt<Launch>(p, "stage0/backward/launch d").inputs[1] = SliceIdAt(p, "stage0/a@swap");
        },
        PlanRule::kSpace,
-       {"stage0", "launch d", "file"},
+       {"stage0", "'backward' instruction 4 (Launch)", "'a' in buffer 'swap'", "file"},
        {.swap_space = MemorySpace::kFile}},
       {"sent from the swap file",
        [](PlanBundle& p) {
@@ -154,7 +156,7 @@ std::vector<Mutant> NestedMutants() {
          BodyAt<Send>(p, "stage0/forward/send a").from = SliceIdAt(p, "stage0/a@swap");
        },
        PlanRule::kSpace,
-       {"stage0", "send a", "file"},
+       {"stage0", "(Send)", "'a' in buffer 'swap'", "file"},
        {.swap_space = MemorySpace::kFile}},
       {"input bound to device memory of a layout it does not have",
        [](PlanBundle& p) { SliceAt(p, "stage0/x@arena").layout = Layout::kNHWC; },

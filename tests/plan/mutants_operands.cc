@@ -12,39 +12,39 @@ std::vector<Mutant> OperandMutants() {
       {"slice that does not exist",
        [](PlanBundle& p) { BodyAt<Launch>(p, "stage0/forward/launch a").inputs[0] = SliceId(999); },
        PlanRule::kStructure,
-       {"stage0", "slice 999"}},
+       {"stage0", "'forward' instruction 2 (Launch)", "'a' input 0"}},
       {"required operand left out",
        [](PlanBundle& p) { BodyAt<Launch>(p, "stage0/forward/launch a").inputs[0] = SliceId(); },
        PlanRule::kStructure,
-       {"stage0", "launch a", "input 0"}},
+       {"stage0", "'forward' instruction 2 (Launch)", "'a' input 0"}},
       {"node that does not exist",
        [](PlanBundle& p) { BodyAt<Launch>(p, "stage0/forward/launch a").node = NodeId(99); },
        PlanRule::kStructure,
-       {"stage0", "node 99"}},
+       {"stage0", "'forward' instruction 2 (Launch)", "node"}},
       {"stream that does not exist",
        [](PlanBundle& p) { InstructionAt(p, "stage0/forward/launch a").stream = StreamId(2); },
        PlanRule::kStructure,
-       {"stage0", "launch a", "stream 2"}},
+       {"stage0", "'forward' instruction 2 (Launch)", "stream"}},
       {"event that does not exist",
        [](PlanBundle& p) { BodyAt<Wait>(p, "stage0/forward/wait a_ready").event = EventId(-1); },
        PlanRule::kStructure,
-       {"stage0", "event -1"}},
+       {"stage0", "'forward' instruction 4 (Wait)", "event"}},
       {"buffer that does not exist",
        [](PlanBundle& p) { SliceAt(p, "stage0/d@arena").buffer = BufferId(7); },
        PlanRule::kStructure,
-       {"stage0", "buffer 7"}},
+       {"stage0", "slice 8", "buffer"}},
       {"value that does not exist",
        [](PlanBundle& p) { SliceAt(p, "stage0/d@arena").value.value = ValueId(999); },
        PlanRule::kStructure,
-       {"stage0", "value 999"}},
+       {"stage0", "slice 8", "value"}},
       {"graph that does not exist",
        [](PlanBundle& p) { SliceAt(p, "stage0/d@arena").value.graph = 3; },
        PlanRule::kStructure,
-       {"stage0", "graph 3"}},
+       {"stage0", "slice 8", "value"}},
       {"segment that does not exist",
        [](PlanBundle& p) { ProgramAt(p, "stage0").step[2].segment = SegmentId(9); },
        PlanRule::kStructure,
-       {"stage0", "segment 9"}},
+       {"stage0", "step", "segment"}},
       {"microbatch that does not exist",
        [](PlanBundle& p) { ProgramAt(p, "stage0").step[7].microbatch = 4; },
        PlanRule::kStructure,
@@ -54,7 +54,7 @@ std::vector<Mutant> OperandMutants() {
          SliceAt(p, "stage0/d@arena").offset_bytes.terms.push_back({.variable = 0, .scale = 64});
        },
        PlanRule::kStructure,
-       {"stage0"}},
+       {"stage0", "slice 8", "offset", "variable"}},
 
       // --- Nodes and operands -------------------------------------------------------------------
       {"operands exchanged",
@@ -63,40 +63,41 @@ std::vector<Mutant> OperandMutants() {
          std::swap(launch.inputs[0], launch.inputs[1]);
        },
        PlanRule::kCompute,
-       {"stage0", "launch b0n", "b0", "up"}},
+       {"stage0", "'backward' instruction 8 (Launch)", "input 0 is 'b0'",
+        "'up' in buffer 'arena'"}},
       {"operand of another value",
        [](PlanBundle& p) {
          BodyAt<Launch>(p, "stage0/backward/launch r").inputs[0] = SliceIdAt(p, "stage0/g@arena");
        },
        PlanRule::kCompute,
-       {"stage0", "launch r", "d", "g"}},
+       {"stage0", "'r' input 0 is 'd'", "'g' in buffer 'arena'"}},
       {"result to the slice of another value",
        [](PlanBundle& p) {
          BodyAt<Launch>(p, "stage1/middle/launch y").outputs[0] = SliceIdAt(p, "stage1/z@arena");
        },
        PlanRule::kCompute,
-       {"stage1", "launch y", "z"}},
+       {"stage1", "'y' output 0 is 'y'", "'z' in buffer 'arena'"}},
       {"an operand too few",
        [](PlanBundle& p) { BodyAt<Launch>(p, "stage0/forward/launch mm").inputs.pop_back(); },
        PlanRule::kStructure,
-       {"stage0", "launch mm", "1", "2"}},
+       {"stage0", "MatMul 'mm' has 2 inputs, the instruction has 1"}},
       {"an operand too many",
        [](PlanBundle& p) {
          Launch& launch = BodyAt<Launch>(p, "stage0/forward/launch a");
          launch.outputs.push_back(launch.outputs[0]);
        },
        PlanRule::kStructure,
-       {"stage0", "launch a", "2", "1"}},
+       {"stage0", "Relu 'a' has 1 outputs, the instruction has 2"}},
       {"no variant named",
        [](PlanBundle& p) { BodyAt<Launch>(p, "stage0/forward/launch mm").variant.clear(); },
        PlanRule::kStructure,
-       {"stage0", "launch mm", "variant"}},
+       {"stage0", "MatMul 'mm'", "variant"}},
       {"another node's kernel",
        [](PlanBundle& p) {
          BodyAt<Launch>(p, "stage0/forward/launch a").node = FindNode(p.graph, "h");
        },
        PlanRule::kStructure,
-       {"stage0", "launch h"}},
+       {"stage0", "'forward' instruction 2 (Launch)", "Add 'h' has 2 inputs"}},
       {"node of a graph that is not the segment's",
        [](PlanBundle& p) { BodyAt<Launch>(p, "stage0/forward/launch a").graph = 1; },
        PlanRule::kStructure,
@@ -108,7 +109,7 @@ std::vector<Mutant> OperandMutants() {
              Launch{call.node, 0, "reference", call.inputs, call.outputs, {}};
        },
        PlanRule::kStructure,
-       {"stage1", "launch z", "If"}},
+       {"stage1", "If 'z' runs by Call"}},
       {"collective of a node that communicates nothing",
        [](PlanBundle& p) {
          const Launch launch = BodyAt<Launch>(p, "stage0/forward/launch a");
@@ -116,7 +117,7 @@ std::vector<Mutant> OperandMutants() {
              Collective{launch.node, launch.inputs, launch.outputs, {}};
        },
        PlanRule::kStructure,
-       {"stage0", "collective a", "Relu"}},
+       {"stage0", "Relu 'a' is no collective"}},
 
       // --- What is computed ---------------------------------------------------------------------
       {"output never computed",
@@ -133,12 +134,13 @@ std::vector<Mutant> OperandMutants() {
        {"b0n"}},
       {"intermediate never computed",
        [](PlanBundle& p) { Erase(p, "stage0/backward/launch up"); },
-       PlanRule::kStaleRead,
-       {"stage0", "launch b0n", "up", "[832,848)"}},
+       PlanRule::kCompute,
+       {"stage0", "launch b0n", "reads 'up'", "[832,848)",
+        "no instruction computes 'up' for microbatch 0"}},
       {"init left out",
        [](PlanBundle& p) { ProgramAt(p, "stage0").init.clear(); },
-       PlanRule::kStaleRead,
-       {"stage0", "launch mm", "wt", "[256,384)"}},
+       PlanRule::kCompute,
+       {"stage0", "launch mm", "'wt'", "[256,384)", "never written"}},
       {"update made twice",
        [](PlanBundle& p) {
          InsertAfter(p, "stage0/backward/launch b0n",
@@ -178,11 +180,13 @@ std::vector<Mutant> OperandMutants() {
       {"new param never brought home",
        [](PlanBundle& p) { Erase(p, "stage1/middle/copy w2n"); },
        PlanRule::kStaleRead,
-       {"stage1", "w2", "version"}},
+       {"stage1", "launch w2n", "must find 'w2n' of microbatch 0",
+        "param 'w2' of the start of the step"}},
       {"new param computed beside its home",
        [](PlanBundle& p) { SliceAt(p, "stage0/b0n@weights").offset_bytes = 208; },
        PlanRule::kStaleRead,
-       {"stage0", "b0", "version", "[128,144)"}},
+       {"stage0", "launch h", "[128,144)", "must find 'b0n' of microbatch 0",
+        "param 'b0' of the start of the step"}},
       {"forward reads a copy of the param that is never renewed",
        [](PlanBundle& p) {
          const SliceId old = AddSliceLike(p, "stage0/b0@weights", 208);
@@ -192,7 +196,8 @@ std::vector<Mutant> OperandMutants() {
          BodyAt<Launch>(p, "stage0/forward/launch h").inputs[1] = old;
        },
        PlanRule::kStaleRead,
-       {"stage0", "launch h", "b0", "version", "[208,224)"}},
+       {"stage0", "launch h", "[208,224)", "microbatch 2", "must find 'b0n' of microbatch 0",
+        "init stream 'main'"}},
       {"param updated before the segment's own read of it",
        [](PlanBundle& p) {
          // Reads w2 again after its home was renewed, in the instance that renews it.
@@ -205,15 +210,16 @@ std::vector<Mutant> OperandMutants() {
          InsertAfter(p, "stage1/middle/launch w2n", InstructionAt(p, "stage1/middle/call z"));
        },
        PlanRule::kStaleRead,
-       {"stage1", "call z", "w2", "version"}},
+       {"stage1", "launch then_z", "call z", "must find param 'w2' of the start of the step",
+        "the bytes hold 'w2n' of microbatch 0"}},
 
       // --- Bindings -----------------------------------------------------------------------------
       {"param not loaded",
        [](PlanBundle& p) {
          ProgramAt(p, "stage0").loads.erase(ProgramAt(p, "stage0").loads.begin());
        },
-       PlanRule::kStaleRead,
-       {"stage0", "launch wt", "w0"}},
+       PlanRule::kBinding,
+       {"stage0", "launch wt", "'w0'", "[0,128)", "no program binds 'w0'"}},
       {"input not bound",
        [](PlanBundle& p) { ProgramAt(p, "stage0").inputs.clear(); },
        PlanRule::kBinding,
@@ -226,8 +232,8 @@ std::vector<Mutant> OperandMutants() {
        [](PlanBundle& p) {
          ProgramAt(p, "stage1").outputs[0].slice = SliceIdAt(p, "stage1/g@arena");
        },
-       PlanRule::kBinding,
-       {"stage1", "y", "g"}},
+       PlanRule::kStructure,
+       {"stage1", "'y'", "another value's slice"}},
       {"a result bound as an input",
        [](PlanBundle& p) {
          ProgramAt(p, "stage0")
@@ -238,7 +244,7 @@ std::vector<Mutant> OperandMutants() {
       {"loaded values over each other",
        [](PlanBundle& p) { SliceAt(p, "stage0/lr@weights").offset_bytes = 64; },
        PlanRule::kBinding,
-       {"stage0", "lr", "w0", "[64,68)"}},
+       {"stage0", "'w0'", "[64,68)", "two values"}},
       {"output overwritten before the step ends",
        [](PlanBundle& p) { SliceAt(p, "stage0/scratch@arena").offset_bytes = 1024; },
        PlanRule::kBinding,

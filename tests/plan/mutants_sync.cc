@@ -13,7 +13,7 @@ std::vector<Mutant> SyncMutants() {
       {"event waited for is never recorded",
        [](PlanBundle& p) { Erase(p, "stage0/forward/record a_ready"); },
        PlanRule::kEvent,
-       {"stage0", "wait a_ready", "a_ready"}},
+       {"stage0", "'forward'", "stream 'copy' waits for event 'a_ready'", "no record"}},
       {"backward does not wait for its gradient",
        [](PlanBundle& p) { Erase(p, "stage0/backward/wait back_ready"); },
        PlanRule::kRace,
@@ -21,7 +21,7 @@ std::vector<Mutant> SyncMutants() {
       {"record of the swap-in dropped",
        [](PlanBundle& p) { Erase(p, "stage0/backward/record back_ready"); },
        PlanRule::kEvent,
-       {"stage0", "wait back_ready"}},
+       {"stage0", "'backward'", "stream 'main' waits for event 'back_ready'", "no record"}},
       {"call does not wait for the activations",
        [](PlanBundle& p) { Erase(p, "stage1/middle/wait a_here"); },
        PlanRule::kRace,
@@ -41,7 +41,7 @@ std::vector<Mutant> SyncMutants() {
       {"record of the new param dropped",
        [](PlanBundle& p) { Erase(p, "stage1/middle/record w2_home"); },
        PlanRule::kEvent,
-       {"stage1", "wait w2_home"}},
+       {"stage1", "stream 'main' waits for event 'w2_home'", "no record"}},
       {"backward waits for the wrong event",
        [](PlanBundle& p) {
          BodyAt<Wait>(p, "stage0/backward/wait back_ready").event = EventIdAt(p, "stage0/a_ready");
@@ -104,7 +104,7 @@ std::vector<Mutant> SyncMutants() {
       {"wait comes before the first record in issue order",
        [](PlanBundle& p) { MoveBefore(p, "stage1/middle/wait w2_home", "wait a_here"); },
        PlanRule::kEvent,
-       {"stage1", "wait w2_home"}},
+       {"stage1", "microbatch 0", "stream 'main' waits for event 'w2_home'", "no record"}},
       {"swap-in recorded before it is made",
        [](PlanBundle& p) { MoveBefore(p, "stage0/backward/record back_ready", "copy a"); },
        PlanRule::kRace,
@@ -115,8 +115,7 @@ std::vector<Mutant> SyncMutants() {
        },
        PlanRule::kRace,
        {"stage0", "launch d", "launch dr", "[768,800)"}},
-      {"a launch of the init section on a stream that the step does not wait for is no race, but "
-       "two of one section are",
+      {"mean computed on the stream that only copies",
        [](PlanBundle& p) {
          InstructionAt(p, "stage1/middle/launch zm").stream = StreamIdAt(p, "stage1/copy");
        },

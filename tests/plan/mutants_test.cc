@@ -84,8 +84,8 @@ INSTANTIATE_TEST_SUITE_P(All, VariantTest, ::testing::ValuesIn(HarmlessVariants(
 TEST(HandWrittenPlan, IsCheckedInFull) {
   const CheckReport report = Check(HandWrittenPlan());
   ASSERT_TRUE(report.ok()) << FormatReport(report);
-  // 4 microbatches of 7 + 9 instructions and 1 in init; 4 of 3 + 19, and of 3 in branches.
-  EXPECT_GE(report.instructions, 4 * (7 + 9) + 1 + 4 * (3 + 19));
+  // One of init; per microbatch forward and backward, receive and middle.
+  EXPECT_EQ(report.instructions, 1 + 4 * (7 + 9) + 4 * (3 + 18));
   EXPECT_GT(report.accesses, report.instructions);
 }
 

@@ -34,8 +34,8 @@ std::vector<Mutant> TransferMutants() {
        [](PlanBundle& p) {
          BodyAt<Send>(p, "stage0/forward/send a").from = SliceIdAt(p, "stage0/h@arena");
        },
-       PlanRule::kComm,
-       {"send h", "recv a"}},
+       PlanRule::kStaleRead,
+       {"stage1", "'a' of microbatch 0", "the bytes hold 'h' of microbatch 0", "recv a"}},
       {"sent to itself",
        [](PlanBundle& p) { BodyAt<Send>(p, "stage0/forward/send a").to.program = ProgramId(0); },
        PlanRule::kComm,
@@ -43,7 +43,7 @@ std::vector<Mutant> TransferMutants() {
       {"sent to a program that does not exist",
        [](PlanBundle& p) { BodyAt<Send>(p, "stage0/forward/send a").to.program = ProgramId(2); },
        PlanRule::kStructure,
-       {"stage0", "program 2"}},
+       {"stage0", "'forward' instruction 5 (Send)", "peer program"}},
       {"one send too many",
        [](PlanBundle& p) {
          InsertAfter(p, "stage0/forward/send a", InstructionAt(p, "stage0/forward/send a"));
@@ -92,7 +92,7 @@ std::vector<Mutant> TransferMutants() {
        },
        PlanRule::kDeadlock,
        {"wait a_here", "send g", "recv a", "send a", "recv g"}},
-      {"a collective on one device in a channel's place",
+      {"received from itself",
        [](PlanBundle& p) { BodyAt<Recv>(p, "stage1/receive/recv a").from.program = ProgramId(1); },
        PlanRule::kComm,
        {"stage1", "recv a"}},
@@ -100,8 +100,8 @@ std::vector<Mutant> TransferMutants() {
        [](PlanBundle& p) {
          BodyAt<Recv>(p, "stage1/receive/recv a").to = SliceIdAt(p, "stage1/z@arena");
        },
-       PlanRule::kComm,
-       {"send a", "recv z"}},
+       PlanRule::kStaleRead,
+       {"stage1", "[256,288)", "'a' of microbatch 0", "never written"}},
   };
 }
 
