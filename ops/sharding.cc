@@ -36,8 +36,8 @@ std::vector<ShardingRule> ElementwiseRules(const NodeQuery& query) {
 void AddPartialRules(const NodeQuery& query, int input, std::span<const Reduction> reductions,
                      std::vector<ShardingRule>& rules) {
   for (Reduction reduction : reductions) {
-    ShardingRule rule =
-        ReplicateAll(query, StrCat("pass partial ", ReductionName(reduction), " through"));
+    ShardingRule rule = ReplicateAll(query, StrCat("pass partial ", ReductionName(reduction),
+                                                   " of operand ", input, " through"));
     rule.inputs[input] = Partial(reduction);
     for (AxisSharding& output : rule.outputs) output = Partial(reduction);
     rules.push_back(std::move(rule));

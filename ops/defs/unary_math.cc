@@ -122,6 +122,7 @@ OpDef SqrtOp() {
   OpDef op = Unary("Sqrt", "Square root; NaN below zero", "sqrt");
   op.reference = MapFloats<SqrtFn>;
   op.gradient = Gradient<SqrtDerivative>;
+  op.sharding = ElementwiseRules;  // monotone, but a partial maximum may lie below zero
   return op;
 }
 

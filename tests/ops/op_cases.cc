@@ -1,0 +1,217 @@
+#include "tests/ops/op_cases.h"
+
+#include "graph/strings.h"
+#include "tests/ops/evaluate.h"
+
+namespace millrace::optest {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+class CaseList {
+ public:
+  // Data of `shape`, in [low, high).
+  Tensor Data(const Shape& shape, double low = -2, double high = 2) {
+    return RandomTensor({DType::kF64, shape}, ++seed_, low, high);
+  }
+  Tensor Bools(const Shape& shape) { return RandomTensor({DType::kBool, shape}, ++seed_, 0, 2); }
+  Tensor Indices(const Shape& shape, int64_t low, int64_t high) {
+    return RandomTensor({DType::kI64, shape}, ++seed_, static_cast<double>(low),
+                        static_cast<double>(high));
+  }
+  static Tensor List(const Ints& values) {
+    return Tensor::FromSpan<int64_t>({static_cast<int64_t>(values.size())}, values);
+  }
+
+  void Add(std::string_view op, std::vector<Tensor> inputs, Attrs attrs = {}, int num_outputs = 1) {
+    std::string name(op);
+    for (const auto& [key, value] : attrs) StrAppend(&name, " ", key);
+    for (const Tensor& t : inputs) {
+      StrAppend(&name, " ", t.has_data() ? ToString(t.type()) : "_");
+    }
+    cases.push_back({name, std::string(op), std::move(attrs), std::move(inputs), num_outputs});
+  }
+
+  std::vector<OpCase> cases;
+
+ private:
+  uint64_t seed_ = 0;
+};
+
+void AddElementwise(CaseList& l) {
+  const std::pair<Shape, Shape> kPairs[] = {
+      {{6, 4}, {6, 4}}, {{6, 4}, {4}},    {{6, 1}, {1, 4}},       {{}, {6}},     {{6, 4}, {}},
+      {{}, {}},         {{0, 4}, {1, 4}}, {{2, 1, 6}, {2, 4, 1}}, {{1, 6}, {1}},
+  };
+  for (const auto& [a, b] : kPairs) {
+    for (std::string_view op : {"Add", "Sub", "Mul", "Greater"}) {
+      l.Add(op, {l.Data(a), l.Data(b)});
+    }
+    l.Add("Div", {l.Data(a), l.Data(b, 0.5, 2)});
+    l.Add("Where", {l.Bools(a), l.Data(b), l.Data(a)});
+    l.Add("Where", {l.Bools(b), l.Data({}), l.Data(a)});
+  }
+  for (const Shape& shape : {Shape{6, 4}, Shape{}, Shape{0, 3}, Shape{2, 3, 1, 4}}) {
+    for (std::string_view op : {"Identity", "Relu", "Tanh", "Erf", "Exp", "Sigmoid", "Neg"}) {
+      l.Add(op, {l.Data(shape)});
+    }
+    l.Add("Sqrt", {l.Data(shape, 0.5, 4)});
+    l.Add("Gelu", {l.Data(shape)});
+    l.Add("Gelu", {l.Data(shape)}, MakeAttrs({{"approximate", "tanh"}}));
+    l.Add("Cast", {l.Data(shape)}, MakeAttrs({{"to", "f64"}}));
+  }
+}
+
+void AddProducts(CaseList& l) {
+  const std::pair<Shape, Shape> kPairs[] = {
+      {{4, 6}, {6, 8}},    {{6}, {6, 4}},          {{4, 6}, {6}},       {{6}, {6}},
+      {{3, 4, 6}, {6, 4}}, {{3, 4, 6}, {3, 6, 2}}, {{6, 4}, {3, 4, 2}}, {{2, 1, 4, 6}, {3, 6, 2}},
+      {{4, 0}, {0, 6}},    {{0, 4}, {4, 6}},       {{3, 4, 6}, {6}},    {{6}, {3, 6, 4}},
+  };
+  for (const auto& [a, b] : kPairs) l.Add("MatMul", {l.Data(a), l.Data(b)});
+  for (int flags = 0; flags < 4; ++flags) {
+    const bool trans_a = flags & 1, trans_b = flags & 2;
+    const Shape a = trans_a ? Shape{6, 4} : Shape{4, 6}, b = trans_b ? Shape{3, 6} : Shape{6, 3};
+    const Attrs attrs =
+        MakeAttrs({{"transA", trans_a}, {"transB", trans_b}, {"alpha", 0.5}, {"beta", -1.5}});
+    l.Add("Gemm", {l.Data(a), l.Data(b)}, attrs);
+    for (const Shape& c : {Shape{4, 3}, Shape{3}, Shape{4, 1}, Shape{}}) {
+      l.Add("Gemm", {l.Data(a), l.Data(b), l.Data(c)}, attrs);
+    }
+  }
+}
+
+void AddWindows(CaseList& l) {
+  const Attrs plain, padded = MakeAttrs({{"pads", Ints{1, 2, 2, 1}}, {"strides", Ints{2, 1}}}),
+                     dilated = MakeAttrs({{"dilations", Ints{2, 1}}, {"pads", Ints{1, 0, 1, 0}}}),
+                     same = MakeAttrs({{"auto_pad", "SAME_LOWER"}, {"strides", Ints{2, 2}}});
+  for (const Attrs& attrs : {plain, padded, dilated, same}) {
+    l.Add("Conv", {l.Data({4, 2, 5, 6}), l.Data({6, 2, 3, 2})}, attrs);
+    l.Add("Conv", {l.Data({2, 4, 5, 6}), l.Data({6, 2, 3, 2}), l.Data({6})}, [&] {
+      Attrs grouped = attrs;
+      grouped.Set("group", int64_t{2});
+      return grouped;
+    }());
+    Attrs pool = attrs;
+    pool.Set("kernel_shape", Ints{3, 3});
+    l.Add("MaxPool", {l.Data({3, 4, 6, 5})}, pool);
+    l.Add("MaxPool", {l.Data({3, 4, 6, 5})}, pool, 2);
+    pool.Set("ceil_mode", true);
+    l.Add("MaxPool", {l.Data({3, 4, 6, 5})}, pool);
+  }
+  l.Add("Conv", {l.Data({2, 4, 9}), l.Data({6, 4, 3}), l.Data({6})});
+  l.Add("Conv", {l.Data({2, 2, 3, 4, 5}), l.Data({2, 2, 2, 3, 2}), l.Data({2})},
+        MakeAttrs({{"pads", Ints{1, 1, 0, 0, 1, 1}}}));
+  l.Add("Conv", {l.Data({0, 4, 9}), l.Data({6, 4, 3}), l.Data({6})});
+  l.Add("MaxPool", {l.Data({2, 3, 7})},
+        MakeAttrs({{"kernel_shape", Ints{2}}, {"strides", Ints{3}}}));
+
+  // Y of the Conv cases below: [4,6,3,7] and [2,6,3,5].
+  const auto with = [](Attrs attrs, std::string_view name, AttrValue value) {
+    attrs.Set(name, std::move(value));
+    return attrs;
+  };
+  const Attrs grouped = with(dilated, "group", int64_t{2});
+  l.Add("grad.ConvInput", {l.Data({4, 6, 3, 8}), l.Data({6, 2, 3, 2})},
+        with(padded, "input_shape", Ints{5, 6}));
+  l.Add("grad.ConvInput", {l.Data({2, 6, 3, 5}), l.Data({6, 2, 3, 2})},
+        with(grouped, "input_shape", Ints{5, 6}));
+  l.Add("grad.ConvWeight", {l.Data({4, 2, 5, 6}), l.Data({4, 6, 3, 8})},
+        with(padded, "kernel_shape", Ints{3, 2}));
+  l.Add("grad.ConvWeight", {l.Data({2, 4, 5, 6}), l.Data({2, 6, 3, 5})},
+        with(grouped, "kernel_shape", Ints{3, 2}));
+  l.Add("grad.MaxPool", {l.Data({2, 3, 3, 2}), l.Data({2, 3, 6, 4})},
+        MakeAttrs({{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}}));
+  l.Add("GlobalAveragePool", {l.Data({4, 6, 3, 6})});
+  l.Add("GlobalAveragePool", {l.Data({4, 6, 5})});
+}
+
+void AddReductions(CaseList& l) {
+  for (const bool keep : {false, true}) {
+    const Attrs attrs = MakeAttrs({{"keepdims", keep}});
+    for (const Ints& axes : {Ints{1}, Ints{-1, 0}, Ints{}, Ints{0, 1, 2}}) {
+      l.Add("ReduceSum", {l.Data({2, 6, 4}), CaseList::List(axes)}, attrs);
+      l.Add("ReduceMean", {l.Data({2, 6, 4})}, MakeAttrs({{"keepdims", keep}, {"axes", axes}}));
+    }
+    l.Add("ReduceSum", {l.Data({2, 6})}, attrs);
+    l.Add("ReduceMean", {l.Data({})}, attrs);
+    l.Add("ReduceSum", {l.Data({4, 4}), CaseList::List({1})}, attrs);
+    l.Add("ReduceSum", {l.Data({4, 0}), CaseList::List({1})}, attrs);
+    for (const int64_t axis : {0, 1, -1}) {
+      l.Add("ArgMax", {l.Data({2, 6, 4})}, MakeAttrs({{"axis", axis}, {"keepdims", keep}}));
+    }
+  }
+  l.Add("ReduceSum", {l.Data({2, 6}), Tensor()}, MakeAttrs({{"noop_with_empty_axes", true}}));
+  for (const int64_t axis : {0, 1, -1}) {
+    l.Add("Softmax", {l.Data({3, 6, 4})}, MakeAttrs({{"axis", axis}}));
+    const Shape normalized = axis == 0 ? Shape{3, 6, 4} : axis == 1 ? Shape{6, 4} : Shape{4};
+    for (const int outputs : {1, 3}) {
+      l.Add("LayerNormalization", {l.Data({3, 6, 4}), l.Data(normalized), l.Data(normalized)},
+            MakeAttrs({{"axis", axis}, {"epsilon", 0.1}}), outputs);
+    }
+    l.Add("LayerNormalization", {l.Data({3, 6, 4}), l.Data(normalized)},
+          MakeAttrs({{"axis", axis}}));
+  }
+}
+
+void AddMoves(CaseList& l) {
+  const std::pair<Shape, Ints> kReshapes[] = {
+      {{6, 8}, {6, 2, 4}}, {{6, 8}, {-1}},         {{6, 2, 4}, {0, -1}}, {{6, 4}, {4, 6}},
+      {{12, 2}, {4, 6}},   {{1, 6, 1}, {6, 1, 1}}, {{}, {1, 1}},         {{0, 4}, {0, 9}},
+      {{4, 6}, {2, 2, 6}}, {{2, 3, 4}, {6, 4}},
+  };
+  for (const auto& [from, to] : kReshapes) {
+    const bool allow_zero = from.rank() > 0 && from[0] == 0;
+    l.Add("Reshape", {l.Data(from), CaseList::List(to)}, MakeAttrs({{"allowzero", allow_zero}}));
+  }
+  for (const int64_t axis : {0, 1, 2, 3, -1}) {
+    l.Add("Flatten", {l.Data({2, 3, 4})}, MakeAttrs({{"axis", axis}}));
+  }
+  l.Add("Flatten", {l.Data({})}, MakeAttrs({{"axis", int64_t{0}}}));
+  l.Add("Transpose", {l.Data({2, 6, 4})});
+  l.Add("Transpose", {l.Data({2, 6, 4})}, MakeAttrs({{"perm", Ints{1, 2, 0}}}));
+  l.Add("Transpose", {l.Data({})});
+  l.Add("Expand", {l.Data({6, 1}), CaseList::List({2, 1, 4})});
+  l.Add("Expand", {l.Data({}), CaseList::List({3})});
+  for (const int64_t axis : {1, -1}) {
+    l.Add("Concat", {l.Data({4, 2, 6}), l.Data({4, 2, 6}), l.Data({4, 2, 6})},
+          MakeAttrs({{"axis", axis}}));
+  }
+  l.Add("Concat", {l.Data({4, 2}), l.Data({0, 2}), l.Data({1, 2})},
+        MakeAttrs({{"axis", int64_t{0}}}));
+  l.Add("Concat", {l.Data({3})}, MakeAttrs({{"axis", int64_t{0}}}));
+  l.Add("Split", {l.Data({6, 4})}, {}, 3);
+  l.Add("Split", {l.Data({6, 4}), CaseList::List({1, 0, 3})}, MakeAttrs({{"axis", int64_t{-1}}}),
+        3);
+  for (const int64_t axis : {0, 1, -1}) {
+    const int64_t size = axis == 0 ? 3 : axis == 1 ? 6 : 4;
+    const Attrs attrs = MakeAttrs({{"axis", axis}});
+    for (const Shape& indices : {Shape{}, Shape{6}, Shape{2, 4}, Shape{0}}) {
+      l.Add("Gather", {l.Data({3, 6, 4}), l.Indices(indices, -size, size)}, attrs);
+    }
+  }
+  l.Add("grad.Gather", {l.Data({3, 6, 2, 4}), l.Indices({6, 2}, -5, 5)},
+        MakeAttrs({{"axis", int64_t{1}}, {"size", int64_t{5}}}));
+  l.Add("grad.Gather", {l.Data({4}), l.Indices({}, 0, 3)}, MakeAttrs({{"size", int64_t{3}}}));
+  l.Add("NonZero", {l.Data({3, 4})});
+}
+
+}  // namespace
+
+Attrs MakeAttrs(std::initializer_list<std::pair<std::string_view, AttrValue>> items) {
+  Attrs attrs;
+  for (const auto& [name, value] : items) attrs.Set(name, value);
+  return attrs;
+}
+
+std::vector<OpCase> OpCases() {
+  CaseList list;
+  AddElementwise(list);
+  AddProducts(list);
+  AddWindows(list);
+  AddReductions(list);
+  AddMoves(list);
+  return std::move(list.cases);
+}
+
+}  // namespace millrace::optest
