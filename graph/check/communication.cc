@@ -32,6 +32,7 @@ class Pairer {
       communication_.previous_of[s].assign(count, -1);
       Collect(static_cast<int32_t>(s));
     }
+    if (errors_.total() != before) return false;  // the rest would not pair up either
     for (const auto& [key, channel] : channels_) PairChannel(std::get<2>(key), channel);
     for (const auto& [key, members] : groups_) AddRendezvous(members);
     return errors_.total() == before;

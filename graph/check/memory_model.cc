@@ -332,7 +332,6 @@ std::string MemoryModel::Describe(int32_t site, const ByteMap::Cell& cell) const
 // Where two terms part: "made from 'w1' of microbatch 0 instead of param 'w'".
 std::string MemoryModel::Difference(int32_t expected, int32_t found) const {
   const Term *e = &terms_.term(expected), *f = &terms_.term(found);
-  if (f->kind == TermKind::kEarlier) f = &terms_.term(found = f->subject);
   if (names_.Term(terms_, expected) != names_.Term(terms_, found)) return "";
   for (bool deeper = true; deeper;) {
     deeper = false;
@@ -386,8 +385,11 @@ void MemoryModel::ReportStale(const Accessor& who, const PlacedSlice& place, int
   const PlanRule rule = StaleRule(who, slice.value, cell, why);
   const uint64_t key = absl::HashOf(who.instruction, place.slice.index, static_cast<int>(rule));
   errors_.AddOnce(rule, key, PlaceOf(who), ReadKey(who.site, who.instance, place.buffer), [&] {
+    const bool body_ends =
+        cell.writer == who.instance && std::holds_alternative<Call>(who.instruction->body);
     const std::string found =
-        cell.content.term == term
+        body_ends ? StrCat(names_.Term(terms_, cell.content.term), " when this body ends")
+        : cell.content.term == term
             ? StrCat("that at another offset or in another layout, ", Describe(who.site, cell))
             : StrCat(Describe(who.site, cell), Difference(term, cell.content.term));
     return StrCat(PlanRuleName(rule), " in ", Where(who.site), " ",

@@ -5,14 +5,32 @@
 
 namespace millrace {
 
-std::string PlanNames::Site(PlanSite site) const {
-  std::string name = StrCat("program '", model_.program(site.program).name, "'");
+std::string PlanNames::Coordinate(std::span<const int64_t> coordinate) const {
+  std::string text;
   const std::vector<MeshAxis>& axes = model_.plan->mesh.axes;
   for (size_t i = 0; i < axes.size(); ++i) {
-    StrAppend(&name, i == 0 ? " at " : ",", axes[i].name, "=",
-              classes_.coordinates[site.coordinate][i]);
+    StrAppend(&text, i == 0 ? " at " : ",", axes[i].name, "=", coordinate[i]);
   }
-  return name;
+  return text;
+}
+
+std::string PlanNames::LeafCoordinate(int32_t coordinate) const {
+  if (coordinate < 0) return "";
+  if (coordinate >= kFirstReplica) {
+    return Coordinate(classes_.coordinates[coordinate - kFirstReplica]);
+  }
+  const std::vector<MeshAxis>& axes = model_.plan->mesh.axes;
+  std::vector<int64_t> at(axes.size());
+  for (size_t i = axes.size(); i-- > 0;) {
+    at[i] = coordinate % axes[i].size;
+    coordinate = static_cast<int32_t>(coordinate / axes[i].size);
+  }
+  return Coordinate(at);
+}
+
+std::string PlanNames::Site(PlanSite site) const {
+  return StrCat("program '", model_.program(site.program).name, "'",
+                Coordinate(classes_.coordinates[site.coordinate]));
 }
 
 std::string PlanNames::Instance(PlanSite site, const SectionIndex& index, int32_t instance) const {
@@ -56,11 +74,13 @@ std::string PlanNames::Term(const Terms& terms, int32_t id) const {
     case TermKind::kNothing:
       return "nothing";
     case TermKind::kInput:
-      return StrCat("input ", Value(term.subject), " of microbatch ", term.microbatch);
+      return StrCat("input ", Value(term.subject), " of microbatch ", term.microbatch,
+                    LeafCoordinate(term.coordinate));
     case TermKind::kConstant:
-      return StrCat("constant ", Value(term.subject));
+      return StrCat("constant ", Value(term.subject), LeafCoordinate(term.coordinate));
     case TermKind::kParam:
-      return StrCat("param ", Value(term.subject), " of the start of the step");
+      return StrCat("param ", Value(term.subject), " of the start of the step",
+                    LeafCoordinate(term.coordinate));
     case TermKind::kResult: {
       const Node& node = *model_.graphs.nodes[terms.application(term.subject).node].node;
       const int32_t graph = model_.graphs.nodes[terms.application(term.subject).node].graph;

@@ -3,6 +3,7 @@
 #define MILLRACE_GRAPH_CHECK_PLAN_NAMES_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "graph/check/byte_map.h"
@@ -37,12 +38,16 @@ class PlanNames {
   std::string Bytes(PlanSite site, BufferId buffer, int64_t begin, int64_t end) const;
   // "'h'"
   std::string Value(int32_t global_value) const;
-  // "'h' of microbatch 1", "param 'w'", "nothing"; of an earlier step, or of another device.
+  // "'h' of microbatch 1", "param 'w' of the start of the step", "nothing"; with " at data=1" where
+  // devices differ.
   std::string Term(const Terms& terms, int32_t term) const;
 
   const PlanModel& model() const { return model_; }
 
  private:
+  std::string Coordinate(std::span<const int64_t> coordinate) const;  // " at data=1", or ""
+  std::string LeafCoordinate(int32_t coordinate) const;
+
   const PlanModel& model_;
   const MeshClasses& classes_;
 };

@@ -13,9 +13,6 @@
 namespace millrace {
 namespace {
 
-// Coordinates of leaves of replicas that no longer are equal.
-constexpr int32_t kDiverged = 1 << 24;
-
 bool MayBeRead(const Terms& terms, int32_t term) {
   const TermKind kind = terms.term(term).kind;
   return kind == TermKind::kConstant || kind == TermKind::kParam || kind == TermKind::kResult;
@@ -90,7 +87,7 @@ void BeginNextStep(const PlanModel& model, const MeshClasses& classes, Terms& te
       const int32_t own = params.loaded[c * params.num_params + p];
       const int32_t value = model.graphs.GlobalValue({0, ids[p]});
       it->second =
-          used.insert(own).second ? own : terms.Leaf(TermKind::kParam, value, 0, kDiverged + c);
+          used.insert(own).second ? own : terms.Leaf(TermKind::kParam, value, 0, kFirstReplica + c);
     }
   }
   const Renamer rename(terms, newest);

@@ -28,8 +28,10 @@ enum class TermKind : uint8_t {
 struct Term {
   TermKind kind = TermKind::kNothing;
   int32_t subject = -1;
-  int32_t microbatch = 0;   // kInput; kResult: the first instance that gave it, for messages
-  int32_t coordinate = -1;  // of leaves that differ from device to device
+  int32_t microbatch = 0;  // kInput; kResult: the first instance that gave it, for messages
+  // Of leaves that differ from device to device: a linear coordinate of the mesh, or, for replicas
+  // that no longer agree, kFirstReplica and their representative.
+  int32_t coordinate = -1;
   int32_t output = 0;
 };
 
@@ -42,6 +44,7 @@ struct Application {
   int32_t num_children = 0;
 };
 
+inline constexpr int32_t kFirstReplica = 1 << 24;
 inline constexpr int32_t kNothingTerm = 0;
 inline constexpr int32_t kBranchTerm = 1;
 

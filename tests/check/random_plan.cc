@@ -1,0 +1,286 @@
+#include "tests/check/random_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/builder.h"
+#include "graph/strings.h"
+
+namespace millrace {
+namespace {
+
+class Generator {
+ public:
+  explicit Generator(std::mt19937& random) : random_(random) {}
+
+  PlanBundle Make() {
+    plan_.name = "random";
+    plan_.microbatches = Below(3) == 0 ? 2 : 1;
+    MakeGraph();
+    const size_t programs = Below(3) == 0 ? 2 : 1;
+    cut_ = programs == 2 ? 1 + Below(plan_.graph.nodes.size() - 1) : plan_.graph.nodes.size();
+    for (size_t p = 0; p < programs; ++p) MakeProgram(p);
+    return std::move(plan_);
+  }
+
+ private:
+  size_t Below(size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random_); }
+  bool Chance(int percent) { return Below(100) < static_cast<size_t>(percent); }
+
+  void MakeGraph() {
+    GraphBuilder b("random");
+    const TensorType type{DType::kU8, {2}};
+    std::vector<ValueId> values = {b.Input("x", type), b.Param("w", type, InitData({})),
+                                   b.Constant("c", Tensor::Zeros(type))};
+    const size_t nodes = 2 + Below(3);
+    for (size_t n = 0; n < nodes; ++n) {
+      std::vector<ValueId> inputs = {Chance(60) ? values.back() : values[Below(values.size())]};
+      if (Chance(40)) inputs.push_back(values[Below(values.size())]);
+      const ValueId v = b.Op(Chance(30) ? "InPlace" : "Fn", inputs, {}, StrCat("n", n));
+      b.graph().value(v).type = type;
+      b.graph().value(v).typed = true;
+      values.push_back(v);
+    }
+    b.Output(values.back());
+    if (Chance(30)) b.Output(values[3]);
+    if (b.graph().outputs.size() == 2 && b.graph().outputs[0] == b.graph().outputs[1]) {
+      b.graph().outputs.pop_back();
+    }
+    if (Chance(50)) b.AddUpdate(values[1], values[3 + Below(nodes)]);
+    plan_.graph = std::move(b).Build();
+  }
+
+  bool IsIn(size_t program, size_t node) const { return (node < cut_) == (program == 0); }
+
+  // A place of its own for a value in the program being made, one for each microbatch or one for
+  // all.
+  SliceId SliceOf(ValueId v) {
+    const auto found = slices_.find(v);
+    if (found != slices_.end()) return found->second;
+    const Value& value = plan_.graph.value(v);
+    const bool is_output = std::count(plan_.graph.outputs.begin(), plan_.graph.outputs.end(), v);
+    const bool each = value.kind == ValueKind::kInput || is_output ||
+                      (value.kind == ValueKind::kResult && Chance(50));
+    Slice slice;
+    slice.value = {0, v};
+    slice.buffer = BufferId(0);
+    slice.offset_bytes = size_;
+    slice.size_bytes = 2;
+    if (each) slice.offset_bytes.terms.push_back({.variable = kMicrobatchVar, .scale = 2});
+    size_ += each ? 2 * plan_.microbatches : 2;
+    program_->slices.push_back(slice);
+    return slices_[v] = SliceId(program_->slices.size() - 1);
+  }
+
+  void Append(StreamId stream, InstructionBody body) {
+    program_->segments.back().instructions.push_back({stream, std::move(body)});
+  }
+
+  EventId NewEvent() {
+    program_->events.push_back(StrCat("e", program_->events.size()));
+    return EventId(program_->events.size() - 1);
+  }
+
+  StreamId AnyStream() { return StreamId(Below(program_->streams.size())); }
+
+  // `stream` waits for what `producer` has done so far.
+  void Follow(StreamId stream, StreamId producer) {
+    if (stream == producer || Chance(2)) return;
+    const EventId event = NewEvent();
+    Append(producer, Record{event});
+    Append(stream, Wait{event});
+  }
+
+  void Join() {
+    for (int s = 1; s < std::ssize(program_->streams); ++s) Follow(StreamId(0), StreamId(s));
+    for (int s = 1; s < std::ssize(program_->streams); ++s) Follow(StreamId(s), StreamId(0));
+  }
+
+  void MakeProgram(size_t p) {
+    program_ = &plan_.programs.emplace_back();
+    program_->name = StrCat("p", p);
+    program_->device_kind = "cpu";
+    program_->buffers.push_back({"arena", MemorySpace::kDevice, 0});
+    const size_t streams = 1 + Below(plan_.programs.size() == 2 ? 2 : 3);
+    for (size_t s = 0; s < streams; ++s) program_->streams.push_back({StrCat("s", s)});
+    slices_.clear();
+    written_on_.clear();
+    size_ = 0;
+    program_->segments.push_back({"first", 0, {}});
+    const size_t nodes = plan_.graph.nodes.size();
+    const size_t split = Chance(50) ? Below(nodes) : nodes;  // where the second segment begins
+    for (size_t n = 0; n < nodes; ++n) {
+      if (n == split && n > 0) {
+        if (Chance(70)) Join();
+        program_->segments.push_back({"second", 0, {}});
+      }
+      if (IsIn(p, n)) AddNode(p, NodeId(n));
+      if (plan_.programs.size() == 2 && p == 1 && n < cut_) ReceiveResult(n);
+    }
+    FinishUpdate(p);
+    if (Chance(80)) Join();
+    Bind();
+    MakeSchedule();
+    program_->buffers[0].size_bytes = size_ + Below(3);
+  }
+
+  bool CrossesCut(ValueId v) const {
+    for (size_t n = cut_; n < plan_.graph.nodes.size(); ++n) {
+      for (ValueId in : plan_.graph.nodes[n].inputs) {
+        if (in == v) return true;
+      }
+    }
+    return false;
+  }
+
+  void AddNode(size_t p, NodeId id) {
+    const Node& node = plan_.graph.node(id);
+    const StreamId stream = AnyStream();
+    Launch launch{id, 0, "ref", {}, {}, SliceId()};
+    for (ValueId in : node.inputs) {
+      const auto producer = written_on_.find(in);
+      if (producer != written_on_.end()) Follow(stream, producer->second);
+      launch.inputs.push_back(SliceOf(in));
+    }
+    const ValueId out = node.outputs[0];
+    if (node.op == "InPlace" && Chance(70)) {  // over its input, whoever else needs that
+      Slice slice = program_->slices[launch.inputs[0].index];
+      slice.value = {0, out};
+      program_->slices.push_back(slice);
+      slices_[out] = SliceId(program_->slices.size() - 1);
+    }
+    launch.outputs.push_back(SliceOf(out));
+    Append(stream, std::move(launch));
+    written_on_[out] = stream;
+    if (p == 0 && cut_ < plan_.graph.nodes.size() && CrossesCut(out)) {
+      const StreamId sender = AnyStream();
+      Follow(sender, stream);
+      Append(sender, Send{SliceOf(out), {ProgramId(1), {}}, out.index});
+    }
+  }
+
+  void ReceiveResult(size_t n) {
+    const ValueId v = plan_.graph.nodes[n].outputs[0];
+    if (!CrossesCut(v)) return;
+    const StreamId stream = AnyStream();
+    Append(stream, Recv{SliceOf(v), {ProgramId(0), {}}, v.index});
+    written_on_[v] = stream;
+  }
+
+  // The new version goes home once all who read the old one are done.
+  void FinishUpdate(size_t p) {
+    if (plan_.graph.updates.empty()) return;
+    const Update& update = plan_.graph.updates[0];
+    if (!IsIn(p, plan_.graph.value(update.value).producer.index)) return;
+    if (Chance(90)) Join();
+    Slice home = program_->slices[SliceOf(update.param).index];
+    home.value = {0, update.value};
+    program_->slices.push_back(home);
+    const SliceId to(program_->slices.size() - 1);
+    const StreamId stream = AnyStream();
+    const auto producer = written_on_.find(update.value);
+    if (producer != written_on_.end()) Follow(stream, producer->second);
+    Append(stream, Copy{SliceOf(update.value), to});
+  }
+
+  void Bind() {
+    for (const auto& [v, slice] : slices_) {
+      const Value& value = plan_.graph.value(v);
+      if (value.kind == ValueKind::kInput) program_->inputs.push_back({v, slice});
+      if (value.kind == ValueKind::kParam || value.kind == ValueKind::kConstant) {
+        program_->loads.push_back({v, slice});
+      }
+      const auto& outputs = plan_.graph.outputs;
+      if (written_on_.contains(v) && std::count(outputs.begin(), outputs.end(), v) > 0) {
+        program_->outputs.push_back({v, slice});
+      }
+    }
+  }
+
+  void MakeSchedule() {
+    const int segments = static_cast<int>(program_->segments.size());
+    if (Chance(10)) program_->init.push_back({SegmentId(0), 0});
+    if (plan_.microbatches == 2 && segments == 2 && Chance(50)) {
+      program_->step = {{SegmentId(0), 0}, {SegmentId(0), 1}, {SegmentId(1), 0}, {SegmentId(1), 1}};
+      return;
+    }
+    for (int mb = 0; mb < plan_.microbatches; ++mb) {
+      for (int s = 0; s < segments; ++s) program_->step.push_back({SegmentId(s), mb});
+    }
+  }
+
+  std::mt19937& random_;
+  PlanBundle plan_;
+  size_t cut_ = 0;  // nodes from here on are program 1's
+  Program* program_ = nullptr;
+  std::map<ValueId, SliceId> slices_;
+  std::map<ValueId, StreamId> written_on_;
+  int64_t size_ = 0;
+};
+
+}  // namespace
+
+PlanBundle RandomPlan(std::mt19937& random) { return Generator(random).Make(); }
+
+void Mutate(std::mt19937& random, PlanBundle& plan) {
+  const auto below = [&](size_t n) {
+    return std::uniform_int_distribution<size_t>(0, n - 1)(random);
+  };
+  Program& program = plan.programs[below(plan.programs.size())];
+  Segment& segment = program.segments[below(program.segments.size())];
+  std::vector<Instruction>& list = segment.instructions;
+  if (list.empty()) return;
+  const size_t i = below(list.size());
+  Slice& slice = program.slices[below(program.slices.size())];
+  switch (below(10)) {
+    case 0:
+      list.erase(list.begin() + i);
+      break;
+    case 1:
+      list.insert(list.begin() + below(list.size() + 1), list[i]);
+      break;
+    case 2:
+      if (i + 1 < list.size()) std::swap(list[i], list[i + 1]);
+      break;
+    case 3:
+      list[i].stream = StreamId(below(program.streams.size()));
+      break;
+    case 4:
+      slice.offset_bytes.base += static_cast<int64_t>(below(5)) - 2;
+      break;
+    case 5:
+      slice.offset_bytes = program.slices[below(program.slices.size())].offset_bytes;
+      break;
+    case 6:
+      if (Wait* wait = std::get_if<Wait>(&list[i].body)) {
+        wait->event = EventId(below(program.events.size()));
+      } else if (Record* record = std::get_if<Record>(&list[i].body)) {
+        record->event = EventId(below(program.events.size()));
+      }
+      break;
+    case 7:  // another slice of the same value
+      if (Launch* launch = std::get_if<Launch>(&list[i].body)) {
+        auto& operands = below(2) == 0 ? launch->inputs : launch->outputs;
+        SliceId& operand = operands[below(operands.size())];
+        const SliceId other(below(program.slices.size()));
+        if (program.slices[other.index].value == program.slices[operand.index].value) {
+          operand = other;
+        }
+      }
+      break;
+    case 8:
+      if (program.step.size() > 1) {
+        const size_t s = below(program.step.size() - 1);
+        std::swap(program.step[s], program.step[s + 1]);
+      }
+      break;
+    case 9:
+      for (LinearTerm& term : slice.offset_bytes.terms) term.modulus = 1;
+      break;
+  }
+}
+
+}  // namespace millrace
