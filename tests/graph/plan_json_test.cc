@@ -297,7 +297,7 @@ TEST(PlanJson, ErrorsNameThePlaceAndWhatWasExpected) {
       {"{\"axis\": \"data\", \"size\": 2}", "{\"axis\": \"mb\", \"size\": 2}", "/mesh/0", "mb"},
       {"\"size\": 4}\n]", "\"size\": 4000000000}\n]", "/mesh/1/size", "4000000000"},
       {"\"device_kind\": \"cuda\"", "\"device_kind\": \"\"", "/programs/0/device_kind", "empty"},
-      {"\"space\": \"host\"", "\"space\": \"hots\"", "/programs/0/buffers/1/space",
+      {"\"space\": \"host\"", "\"space\": \"hosst\"", "/programs/0/buffers/1/space",
        "did you mean 'host'?"},
       {"\"buffer\": \"swap\"", "\"buffer\": \"swop\"", "/programs/0/slices/4/buffer",
        "no buffer is named 'swop'"},
@@ -459,7 +459,7 @@ TEST(PlanToText, ListsEverythingAlignedWithNames) {
            "  buffer  arena   device  4096 bytes\n"
            "  buffer  pinned  host    256 bytes\n"
            "  buffer  swap    file    128 bytes\n",
-           "  slice 3   mm       arena[576+-64*tensor,+28)       strides [2]\n",
+           "  slice 3   mm       arena[576+-64*tensor,+28)     strides [2]\n",
            "  slice 5   scratch  arena[1024,1088)\n",
            "  slice 11  t_x#1    arena[576,592)\n",
            "  stream  main  compute  threads 4  priority 0\n",
@@ -468,7 +468,7 @@ TEST(PlanToText, ListsEverythingAlignedWithNames) {
            "  segment then of graph 1\n",
            "    #2   main  record ready\n",
            "  step: forward(0) forward(1) forward(2)\n",
-           "graph \"sample\"\n",
+           "\ngraph sample\ninput x : f32[4]\n",
        }) {
     EXPECT_THAT(text, HasSubstr(part));
   }

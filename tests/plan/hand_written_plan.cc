@@ -13,8 +13,9 @@ namespace {
 
 constexpr int kMicrobatches = 4;
 
-DataSource Normal(uint64_t seed) {
-  return InitData({.kind = InitKind::kNormal, .seed = seed, .std = 0.5});
+// Such that Relu lets most elements through, and each update changes bits that later reads see.
+DataSource Uniform(uint64_t seed, double low, double high) {
+  return InitData({.kind = InitKind::kUniform, .seed = seed, .low = low, .high = high});
 }
 
 // Shared by both branches: (a, w) -> z.
@@ -46,9 +47,9 @@ Graph HandWrittenGraph() {
   GraphBuilder b("hand-written");
   const ValueId x = b.Input("x", {DType::kF32, {2, 8}});
   const ValueId t = b.Input("t", {DType::kF32, {2, 4}});
-  const ValueId w0 = b.Param("w0", {DType::kF32, {4, 8}}, Normal(1));
-  const ValueId b0 = b.Param("b0", {DType::kF32, {4}}, Normal(2));
-  const ValueId w2 = b.Param("w2", {DType::kF32, {4}}, Normal(3));
+  const ValueId w0 = b.Param("w0", {DType::kF32, {4, 8}}, Uniform(1, -0.5, 0.5));
+  const ValueId b0 = b.Param("b0", {DType::kF32, {4}}, Uniform(2, 0.5, 1.0));
+  const ValueId w2 = b.Param("w2", {DType::kF32, {4}}, Uniform(3, 0.5, 1.5));
   const ValueId lr = b.Constant("lr", Tensor::Scalar(0.125f));
   const ValueId axes = b.Constant("axes", Tensor::Of<int64_t>({1}, {0}));
   const ValueId flat = b.Constant("flat", Tensor::Of<int64_t>({1}, {8}));
@@ -295,13 +296,15 @@ std::map<std::string, Tensor> HandWrittenInputs(int step) {
   for (int64_t i = 0; i < x.num_elements(); ++i) {
     x.Set(i, static_cast<double>((i * 37 + step * 11) % 23) / 8 - 1.25);
   }
-  // Three nonzero elements in each microbatch, at places that move; in even ones they sum to zero.
+  // Six elements of each microbatch are not zero, at places that move; in even ones they sum to
+  // zero.
   Tensor t = Tensor::Zeros({DType::kF32, {2 * kMicrobatches, 4}});
   for (int mb = 0; mb < kMicrobatches; ++mb) {
-    const double third = mb % 2 == 0 ? -3.0 : 1.5;
-    t.Set(8 * mb + (mb + step) % 3, 1.0);
-    t.Set(8 * mb + 3 + (mb + step) % 2, 2.0);
-    t.Set(8 * mb + 5 + step % 3, third);
+    const double values[] = {1, 2, 3, -1, -2, mb % 2 == 0 ? -3 : 1.5};
+    int next = 0;
+    for (int i = 0; i < 8; ++i) {
+      if (i != (mb + step) % 8 && i != (mb + step + 3) % 8) t.Set(8 * mb + i, values[next++]);
+    }
   }
   return {{"x", std::move(x)}, {"t", std::move(t)}};
 }
