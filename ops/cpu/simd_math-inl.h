@@ -2,7 +2,7 @@
 // per target (foreach_target.h).
 //
 // Accuracy, as tests/ops/cpu_simd_math_test.cc measures it against f64 over all ranges, in units in
-// the last place: Exp, Erf and Tanh 2, Sigmoid 3, Gelu 4, with fused multiply-add; without (SSE4)
+// the last place: Exp, Erf and Tanh 2, Sigmoid 3, Gelu 5, with fused multiply-add; without (SSE4)
 // up to 3, and Gelu 80 in its far left tail. GeluTanh loses up to 200 there, where the exponent is
 // itself a rounded polynomial. NaN gives NaN, infinities give the limits, results below the
 // smallest normal are rounded, not flushed.

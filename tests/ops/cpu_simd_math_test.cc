@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(All, SimdMath,
                                          Function{"Erf", nullptr, std::erf, 2, 3},
                                          Function{"Tanh", nullptr, std::tanh, 2, 3},
                                          Function{"Sigmoid", nullptr, SigmoidOf, 3, 3},
-                                         Function{"Gelu", "none", GeluOf, 4, 80},
+                                         Function{"Gelu", "none", GeluOf, 5, 80},
                                          Function{"Gelu", "tanh", GeluTanhOf, 200, 200}),
                          [](const auto& info) {
                            return std::string(info.param.op) +
