@@ -126,8 +126,7 @@ std::vector<ShardingRule> Rules(const NodeQuery& query) {
   return rules;
 }
 
-// --- grad.Gather
-// ----------------------------------------------------------------------------------
+// --- grad.Gather -------------------------------------------------------------------------------
 
 absl::Status GradInfer(InferContext& c) {
   const TensorType &dy = c.input(0), &indices = c.input(1);

@@ -8,8 +8,7 @@
 namespace millrace {
 namespace {
 
-// --- grad.ConvInput: dX from dY and W
-// -------------------------------------------------------------
+// --- grad.ConvInput: dX from dY and W ----------------------------------------------------------
 
 // `x` with other spatial dims.
 Shape WithSpatial(int64_t first, int64_t second, const std::vector<int64_t>& spatial) {
@@ -100,8 +99,7 @@ Work InputGradWork(const NodeQuery& query) {
   return work;
 }
 
-// --- grad.ConvWeight: dW from X and dY
-// ------------------------------------------------------------
+// --- grad.ConvWeight: dW from X and dY ---------------------------------------------------------
 
 absl::StatusOr<Shape> WeightShape(const Attrs& attrs, const Shape& x, const Shape& dy) {
   MILLRACE_RETURN_IF_ERROR(CheckConvRank(x, "X"));

@@ -45,13 +45,18 @@ absl::Status Infer(InferContext& c) {
   return absl::OkStatus();
 }
 
+bool Wants(const ReferenceContext& c, size_t output) {
+  return output < c.outputs.size() && c.outputs[output].has_data();
+}
+
 // Writes statistic i of an optional result.
 void Stash(const ReferenceContext& c, size_t output, int64_t i, double value) {
-  if (output < c.outputs.size() && c.outputs[output].has_data()) c.outputs[output].Set(i, value);
+  if (Wants(c, output)) c.outputs[output].Set(i, value);
 }
 
 absl::Status Reference(const ReferenceContext& c) {
   const Tensor& x = c.inputs[0];
+  if (x.num_elements() == 0 && !Wants(c, 1) && !Wants(c, 2)) return absl::OkStatus();
   MILLRACE_ASSIGN_OR_RETURN(const int axis,
                             NormalizeAxis(c.attrs.Int("axis", -1), x.shape().rank()));
   const int64_t rows = NumElements(Shape(x.shape().dims().first(axis)));
@@ -74,7 +79,7 @@ absl::Status Reference(const ReferenceContext& c) {
       const double inverse = 1 / std::sqrt(variance / static_cast<double>(size) + epsilon);
       Stash(c, 1, row, mean);
       Stash(c, 2, row, inverse);
-      if (!c.outputs[0].has_data()) continue;
+      if (!Wants(c, 0)) continue;
       T* to = c.outputs[0].mutable_data<T>().data() + row * size;
       for (int64_t i = 0; i < size; ++i) {
         const double y = (static_cast<double>(from[i]) - mean) * inverse;

@@ -141,8 +141,7 @@ Work PoolWork(const NodeQuery& query) {
   return work;
 }
 
-// --- grad.MaxPool
-// ---------------------------------------------------------------------------------
+// --- grad.MaxPool ------------------------------------------------------------------------------
 
 absl::Status GradInfer(InferContext& c) {
   const TensorType &dy = c.input(0), &x = c.input(1);

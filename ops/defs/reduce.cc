@@ -36,8 +36,7 @@ Shape ReducedShape(const Shape& from, const std::vector<int>& axes, bool keep) {
   return shape;
 }
 
-// --- The axes of each op
-// --------------------------------------------------------------------------
+// --- The axes of each op -----------------------------------------------------------------------
 
 // ReduceSum: no axes means all dims, or none with noop_with_empty_axes.
 std::vector<int64_t> SumAxes(std::vector<int64_t> axes, const Attrs& attrs, int rank) {
@@ -49,8 +48,7 @@ std::vector<int64_t> MeanAxes(const Attrs& attrs, int rank) {
   return axes.empty() ? AllDims(rank) : axes;
 }
 
-// --- Inference
-// ------------------------------------------------------------------------------------
+// --- Inference ---------------------------------------------------------------------------------
 
 absl::Status InferReduced(InferContext& c, std::span<const int64_t> axes, bool keep) {
   const Shape& from = c.input(0).shape;
@@ -79,8 +77,7 @@ absl::Status InferPool(InferContext& c) {
   return InferReduced(c, AllDims(rank, 2), true);
 }
 
-// --- Reference
-// ------------------------------------------------------------------------------------
+// --- Reference ---------------------------------------------------------------------------------
 
 // Sums over `axes`, divided by how many there are where `mean`; no elements sum to 0, and their
 // mean is NaN.
@@ -129,8 +126,7 @@ absl::Status PoolReference(const ReferenceContext& c) {
   return Reduce(c.inputs[0], AllDims(c.inputs[0].shape().rank(), 2), /*mean=*/true, c.outputs[0]);
 }
 
-// --- Gradient
-// -------------------------------------------------------------------------------------
+// --- Gradient ----------------------------------------------------------------------------------
 
 // Spreads the result's gradient, scaled, over what was summed.
 void Spread(Forward& f, std::span<const int64_t> axes, bool mean) {
@@ -172,8 +168,7 @@ absl::Status PoolGradient(GradientContext& c) {
   return absl::OkStatus();
 }
 
-// --- Work and sharding
-// ----------------------------------------------------------------------------
+// --- Work and sharding -------------------------------------------------------------------------
 
 Work ReduceWork(const NodeQuery& query) {
   Work work = DefaultWork(query);

@@ -48,8 +48,7 @@ MATCHER_P(Is, expected, "") {
   return false;
 }
 
-// --- Elementwise
-// ----------------------------------------------------------------------------------
+// --- Elementwise -------------------------------------------------------------------------------
 
 TEST(Reference, ArithmeticBroadcasts) {
   const Tensor a = F32({2, 1}, {1, 2}), b = F32({3}, {10, 20, 30});
@@ -134,8 +133,7 @@ TEST(Reference, CastFromDoubleToHalfRoundsOnce) {
   EXPECT_EQ(y.AsDouble(2), -1 - 0x1p-10);
 }
 
-// --- Products
-// -------------------------------------------------------------------------------------
+// --- Products ----------------------------------------------------------------------------------
 
 TEST(Reference, MatMulByHand) {
   EXPECT_THAT(Eval("MatMul", {F32({2, 2}, {1, 2, 3, 4}), F32({2, 2}, {5, 6, 7, 8})}),
@@ -193,8 +191,7 @@ TEST(Reference, GemmIsMatMulOfTransposes) {
   EXPECT_LT(MaxError(Eval("Gemm", {a, b, c}, attrs), expected), 1e-12);
 }
 
-// --- Convolution
-// ----------------------------------------------------------------------------------
+// --- Convolution -------------------------------------------------------------------------------
 
 // Over a copy of X with the padding written out, so that no bound is ever tested.
 Tensor ConvByPaddedCopy(const Tensor& x, const Tensor& w, int64_t group, Ints strides,
@@ -303,8 +300,7 @@ TEST(Reference, ConvGradientsAreTransposes) {
   EXPECT_NEAR(inner(y, dy), inner(w, Eval("grad.ConvWeight", {x, dy}, for_w)), 1e-9);
 }
 
-// --- Pooling
-// --------------------------------------------------------------------------------------
+// --- Pooling -----------------------------------------------------------------------------------
 
 TEST(Reference, MaxPoolWithIndices) {
   const Tensor x = F32({1, 1, 3, 3}, {1, 9, 3, 4, 5, 6, 9, 8, 7});
@@ -338,8 +334,7 @@ TEST(Reference, GlobalAveragePoolIsTheMeanOfEachChannel) {
               Is(F32({1, 2, 1, 1}, {3, 11})));
 }
 
-// --- Reductions
-// -----------------------------------------------------------------------------------
+// --- Reductions --------------------------------------------------------------------------------
 
 TEST(Reference, ReduceSumOverAxes) {
   const Tensor x = F32({2, 3}, {1, 2, 3, 4, 5, 6});
@@ -409,8 +404,7 @@ TEST(Reference, ArgMaxPicksFirstOrLast) {
   EXPECT_THAT(Eval("ArgMax", {F32({3}, {1, NAN, 2})}), Is(I64({1}, {1})));
 }
 
-// --- Moving elements
-// ------------------------------------------------------------------------------
+// --- Moving elements ---------------------------------------------------------------------------
 
 TEST(Reference, TransposeMovesEveryElement) {
   const Tensor x = RandomTensor({DType::kF32, {2, 3, 4}}, 1);
@@ -473,8 +467,7 @@ TEST(Reference, NonZeroListsPositionsByDim) {
   EXPECT_EQ(Eval("NonZero", {F32({}, {5})}).shape(), (Shape{0, 1}));
 }
 
-// --- Element types
-// --------------------------------------------------------------------------------
+// --- Element types -----------------------------------------------------------------------------
 
 // Every op in f16, bf16 and f32, on operands those types hold exactly, against f64. An error of one
 // rounding of the result is allowed; intermediate results of elementwise ops are f32.
