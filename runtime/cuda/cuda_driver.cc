@@ -20,7 +20,7 @@ absl::Status Resolve(PFN_cuGetProcAddress_v12000 get, const char* symbol, int ve
                             "; update it to a driver for CUDA 12 or later"));
 }
 
-absl::Status FillTable(CudaDriver& driver) {
+absl::StatusOr<CudaDriver> OpenDriver() {
   void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);  // stays open: the table points into it
   if (library == nullptr) {
     const char* reason = dlerror();
@@ -30,19 +30,15 @@ absl::Status FillTable(CudaDriver& driver) {
   }
   auto get = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(library, "cuGetProcAddress_v2"));
   if (get == nullptr) {
-    return DeviceError(
-        StrCat("the NVIDIA driver is too old: ", kLibrary,
-               " lacks cuGetProcAddress_v2; update it to a driver for CUDA 12 or later"));
+    return DeviceError(StrCat("the NVIDIA driver is too old: ", kLibrary,
+                              " lacks cuGetProcAddress_v2; update it to a driver for CUDA 12 or "
+                              "later"));
   }
-#define MILLRACE_CUDA_RESOLVE(field, symbol, version) \
-  MILLRACE_RETURN_IF_ERROR(Resolve(get, #symbol, version, reinterpret_cast<void**>(&driver.field)));
-  MILLRACE_CUDA_ENTRY_POINTS(MILLRACE_CUDA_RESOLVE)
-#undef MILLRACE_CUDA_RESOLVE
-
+  MILLRACE_ASSIGN_OR_RETURN(CudaDriver driver, ResolveCudaDriver(get));
   if (CUresult r = driver.Init(0); r != CUDA_SUCCESS) {
     return CudaError(driver, r, "initializing the NVIDIA driver");
   }
-  return absl::OkStatus();
+  return driver;
 }
 
 absl::StatusOr<CudaDeviceInfo> DescribeDevice(const CudaDriver& driver, int ordinal) {
@@ -72,18 +68,19 @@ absl::StatusOr<CudaDeviceInfo> DescribeDevice(const CudaDriver& driver, int ordi
 
 }  // namespace
 
+absl::StatusOr<CudaDriver> ResolveCudaDriver(PFN_cuGetProcAddress_v12000 get) {
+  CudaDriver driver;
+#define MILLRACE_CUDA_RESOLVE(field, symbol, version) \
+  MILLRACE_RETURN_IF_ERROR(Resolve(get, #symbol, version, reinterpret_cast<void**>(&driver.field)));
+  MILLRACE_CUDA_ENTRY_POINTS(MILLRACE_CUDA_RESOLVE)
+#undef MILLRACE_CUDA_RESOLVE
+  return driver;
+}
+
 absl::StatusOr<const CudaDriver*> LoadCudaDriver() {
-  struct Loaded {
-    CudaDriver driver;
-    absl::Status status;
-  };
-  static const Loaded* loaded = [] {
-    auto* l = new Loaded;
-    l->status = FillTable(l->driver);
-    return l;
-  }();
-  if (!loaded->status.ok()) return loaded->status;
-  return &loaded->driver;
+  static const auto* opened = new absl::StatusOr<CudaDriver>(OpenDriver());
+  if (!opened->ok()) return opened->status();
+  return &opened->value();
 }
 
 bool IsStickyCudaError(CUresult result) {

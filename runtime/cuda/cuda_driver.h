@@ -84,6 +84,10 @@ struct CudaDriver {
 // driver, it is too old, or it finds no GPU.
 absl::StatusOr<const CudaDriver*> LoadCudaDriver();
 
+// The table as `get` (the driver's cuGetProcAddress) gives it, not initialized. DeviceError naming
+// what is missing.
+absl::StatusOr<CudaDriver> ResolveCudaDriver(PFN_cuGetProcAddress_v12000 get);
+
 // Whether `result` means that the context is lost, so that every later call on it fails.
 bool IsStickyCudaError(CUresult result);
 

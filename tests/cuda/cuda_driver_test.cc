@@ -1,5 +1,7 @@
 #include "runtime/cuda/cuda_driver.h"
 
+#include <map>
+
 #include "tests/cuda/simulated_gpu.h"
 
 namespace millrace {
@@ -33,6 +35,40 @@ TEST(LoadCudaDriver, SimulatedTableIsComplete) {
 #undef MILLRACE_EXPECT_ENTRY
 }
 
+// A driver of CUDA 12.0: it gives anything that is not newer, and remembers what it was asked for.
+struct OldDriver {
+  static CUresult Get(const char* symbol, void** entry, int version, cuuint64_t flags,
+                      CUdriverProcAddressQueryResult* found) {
+    EXPECT_EQ(flags, cuuint64_t{CU_GET_PROC_ADDRESS_LEGACY_STREAM});
+    asked[symbol] = version;
+    const bool known = symbol != lacks && version <= 12000;
+    *entry = known ? reinterpret_cast<void*>(&Get) : nullptr;
+    *found = known ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    return CUDA_SUCCESS;
+  }
+  static inline std::map<std::string, int> asked;
+  static inline std::string lacks;
+};
+
+TEST(ResolveCudaDriver, AsksForTheVersionOfEachSignature) {
+  OldDriver::lacks = "";
+  const CudaDriver driver = Must(ResolveCudaDriver(OldDriver::Get));
+#define MILLRACE_EXPECT_ENTRY(field, symbol, version) EXPECT_NE(driver.field, nullptr) << #symbol;
+  MILLRACE_CUDA_ENTRY_POINTS(MILLRACE_EXPECT_ENTRY)
+#undef MILLRACE_EXPECT_ENTRY
+  // Not today's names by macro ("cuMemAlloc_v2"), nor the toolkit's own version.
+  EXPECT_EQ(OldDriver::asked["cuMemAlloc"], 3020);
+  EXPECT_EQ(OldDriver::asked["cuStreamWaitValue32"], 11070);
+  EXPECT_EQ(OldDriver::asked["cuStreamBeginCapture"], 10010);
+}
+
+TEST(ResolveCudaDriver, NamesWhatAnOldDriverLacks) {
+  OldDriver::lacks = "cuStreamWriteValue32";
+  const absl::Status status = ResolveCudaDriver(OldDriver::Get).status();
+  EXPECT_EQ(ExitCode(status), 6);
+  EXPECT_THAT(Message(status), HasSubstr("it lacks cuStreamWriteValue32 as of CUDA 11.7;"));
+}
+
 TEST(CudaError, OutOfMemoryIsItsOwnKind) {
   CudaSim sim;
   const absl::Status status = CudaError(sim.driver(), CUDA_ERROR_OUT_OF_MEMORY, "cuda:0: packing");
@@ -54,8 +90,8 @@ TEST(CudaError, StickyErrorsSayThatTheContextIsLost) {
 
 TEST(CudaError, UnknownCodesKeepTheirNumber) {
   CudaSim sim;
-  const absl::Status status = CudaError(sim.driver(), static_cast<CUresult>(4711), "x");
-  EXPECT_THAT(Message(status), HasSubstr("4711"));
+  const absl::Status status = CudaError(sim.driver(), static_cast<CUresult>(998), "x");
+  EXPECT_THAT(Message(status), HasSubstr("(998)"));
 }
 
 TEST(IsStickyCudaError, TellsLostContextsFromRefusedCalls) {

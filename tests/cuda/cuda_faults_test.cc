@@ -66,7 +66,7 @@ void FailEachCall(CUresult result, int exit_code) {
   int64_t failures = 0;
   for (int64_t nth = 1; nth <= calls; ++nth) {
     SCOPED_TRACE(::testing::Message() << "call " << nth << " of about " << calls);
-    CudaSim sim({.seed = static_cast<uint64_t>(nth)});
+    CudaSim sim({.memory_bytes = 1 << 20, .seed = static_cast<uint64_t>(nth)});
     sim.FailAnyCall(nth, result);
     const absl::Status status = RunProgram(sim);
     if (!status.ok()) {

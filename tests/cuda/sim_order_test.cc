@@ -95,7 +95,7 @@ TEST(SimOrder, WellSynchronizedProgramsAreRightInEveryOrder) {
   std::set<std::vector<std::string>> orders;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
-    CudaSim sim({.seed = seed});
+    CudaSim sim({.memory_bytes = 1 << 20, .seed = seed});
     const auto outputs = Pipeline(sim, /*left_out=*/-1).Run(4);
     for (int round = 0; round < 4; ++round) {
       ASSERT_EQ(outputs[static_cast<size_t>(round)], Pattern(kBytes, round));
@@ -111,7 +111,7 @@ TEST(SimOrder, AnyMissingDependencyIsFoundInEveryOrder) {
     int wrong_results = 0;
     for (uint64_t seed = 0; seed < 50; ++seed) {
       SCOPED_TRACE(::testing::Message() << "without " << left_out << ", seed " << seed);
-      CudaSim sim({.seed = seed});
+      CudaSim sim({.memory_bytes = 1 << 20, .seed = seed});
       const auto outputs = Pipeline(sim, left_out).Run(4);
       for (int round = 0; round < 4; ++round) {
         wrong_results += outputs[static_cast<size_t>(round)] != Pattern(kBytes, round);
@@ -128,7 +128,7 @@ TEST(SimOrder, IsAFunctionOfTheSeed) {
     std::vector<std::string> first;
     for (int repeat = 0; repeat < 3; ++repeat) {
       // A pause of the issuing thread must not count as the host's waiting.
-      CudaSim sim({.seed = seed, .quiet_seconds = 60});
+      CudaSim sim({.memory_bytes = 1 << 20, .seed = seed, .quiet_seconds = 60});
       Pipeline(sim, -1).Run(3);
       if (repeat == 0) first = sim.ExecutionOrder();
       EXPECT_EQ(first, sim.ExecutionOrder()) << "seed " << seed;
