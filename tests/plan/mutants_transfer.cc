@@ -43,7 +43,7 @@ std::vector<Mutant> TransferMutants() {
       {"sent to a program that does not exist",
        [](PlanBundle& p) { BodyAt<Send>(p, "stage0/forward/send a").to.program = ProgramId(2); },
        PlanRule::kStructure,
-       {"stage0", "'forward' instruction 5 (Send)", "peer program"}},
+       {"stage0", "'forward' instruction 5 (Send)", "peer program does not exist", "id 2 of 2"}},
       {"one send too many",
        [](PlanBundle& p) {
          InsertAfter(p, "stage0/forward/send a", InstructionAt(p, "stage0/forward/send a"));
