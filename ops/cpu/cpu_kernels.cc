@@ -21,7 +21,7 @@ std::span<const KernelFamily> CpuKernelFamilies() {
       EmptyFamily(),       CopyFamily(),          TransposeFamily(),  JoinFamily(),
       GatherFamily(),      SimdUnaryFamily(),     SimdBinaryFamily(), LoopBinaryFamily(),
       SimdSoftmaxFamily(), SimdLayerNormFamily(), SimdReduceFamily(), SmallMatMulFamily(),
-      SimdMaxPoolFamily(), OneDnnFamily(),        ReferenceFamily(),
+      SmallConvFamily(),   SimdMaxPoolFamily(),   OneDnnFamily(),     ReferenceFamily(),
   };
   return kFamilies;
 }

@@ -17,6 +17,7 @@ KernelFamily CopyFamily();           // copy.cc
 KernelFamily TransposeFamily();      // transpose.cc
 KernelFamily JoinFamily();           // join.cc
 KernelFamily GatherFamily();         // gather.cc
+KernelFamily SmallConvFamily();      // small_conv.cc
 KernelFamily SmallMatMulFamily();    // small_matmul.cc
 KernelFamily SimdMaxPoolFamily();    // simd_max_pool.cc
 KernelFamily ReferenceFamily();      // reference.cc

@@ -81,6 +81,13 @@ using Dims = dnnl::memory::dims;
 constexpr int64_t kMaxElements = int64_t{1} << 31;
 constexpr int64_t kMaxWindowNumber = int64_t{1} << 16;
 
+// Fewer multiply-adds than this are not worth waking a team for.
+constexpr double kTeamMultiplyAdds = 1 << 19;
+
+int TeamFor(double multiply_adds, int threads) {
+  return multiply_adds < kTeamMultiplyAdds ? 1 : threads;
+}
+
 const dnnl::engine& CpuEngine() {
   static const dnnl::engine& engine = *new dnnl::engine(dnnl::engine::kind::cpu, 0);
   return engine;
@@ -107,6 +114,7 @@ bool AllSized(const std::vector<std::optional<TensorType>>& types) {
 struct ConvSpec {
   Dims src, weights, bias, dst;  // weights with the groups in front where there are any
   Dims strides, dilations, pad_begin, pad_end;
+  double multiply_adds = 0;
   bool has_bias = false;
   bool plain = false;  // on the operands as they lie
 };
@@ -128,6 +136,8 @@ std::optional<ConvSpec> ConvSpecOf(const NodeQuery& query) {
   spec.bias = {weights[0]};
   spec.has_bias = HasInput(query, 2);
   const int64_t groups = query.attrs.Int("group", 1);
+  spec.multiply_adds = static_cast<double>(NumElements(out)) *
+                       static_cast<double>(NumElements(weights)) / static_cast<double>(weights[0]);
   if (groups > 1) {
     spec.weights[0] /= groups;
     spec.weights.insert(spec.weights.begin(), groups);
@@ -297,7 +307,7 @@ class ConvKernel final : public Kernel {
 std::optional<KernelVariant> MatchConv(const NodeQuery& query, int threads) {
   const std::optional<ConvSpec> spec = ConvSpecOf(query);
   if (!spec.has_value()) return std::nullopt;
-  const ScopedTeamSize team(threads);
+  const ScopedTeamSize team(TeamFor(spec->multiply_adds, threads));
   try {
     KernelVariant variant = DenseVariant(query, VariantName());
     variant.scratch_bytes = ConvScratch(*spec, ConvDesc(*spec)).size_bytes;
@@ -308,9 +318,11 @@ std::optional<KernelVariant> MatchConv(const NodeQuery& query, int threads) {
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareConv(const KernelRequest& request) {
-  const ScopedTeamSize team(request.threads);
+  const ConvSpec spec = *ConvSpecOf(request.query);
+  const int threads = TeamFor(spec.multiply_adds, request.threads);
+  const ScopedTeamSize team(threads);
   try {
-    return std::make_unique<ConvKernel>(*ConvSpecOf(request.query), request.threads);
+    return std::make_unique<ConvKernel>(spec, threads);
   } catch (const dnnl::error& error) {
     return InternalError(StrCat("oneDNN: ", error.what()));
   }
@@ -320,7 +332,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareConv(const KernelRequest& request
 class MatMulKernel final : public Kernel {
  public:
   MatMulKernel(const MatMulSpec& spec, int threads)
-      : spec_(spec), threads_(threads), batches_(NumElements(spec.batch)) {}
+      : spec_(spec),
+        threads_(TeamFor(spec.multiply_adds(), threads)),
+        batches_(NumElements(spec.batch)) {}
 
   absl::Status Run(const KernelArgs& args) override {
     SetTeamSize(threads_);

@@ -34,22 +34,28 @@ HWY_INLINE void BinaryRow(const float* a, const float* b, float* out, int64_t le
   StoreFirst(op(x, y), d, out + i, n - i);
 }
 
+template <bool kStepA, bool kStepB, class Op>
+HWY_INLINE void BinaryRows(const BroadcastSpace& space, const float* a, const float* b, float* out,
+                           int64_t begin, int64_t end, Op op) {
+  if (space.rank == 1) {
+    return BinaryRow<kStepA, kStepB>(a + (kStepA ? begin : 0), b + (kStepB ? begin : 0),
+                                     out + begin, end - begin, op);
+  }
+  WalkRows(space, begin, end, [&](int64_t at_a, int64_t at_b, int64_t at, int64_t n) HWY_ATTR {
+    BinaryRow<kStepA, kStepB>(a + at_a, b + at_b, out + at, n, op);
+  });
+}
+
 template <class Op>
 HWY_INLINE void BinaryLoop(const BroadcastSpace& space, const float* a, const float* b, float* out,
                            int64_t begin, int64_t end, Op op) {
   const int last = space.rank - 1;
   if (space.a[last] != 0 && space.b[last] != 0) {
-    WalkRows(space, begin, end, [&](int64_t at_a, int64_t at_b, int64_t at, int64_t n) HWY_ATTR {
-      BinaryRow<true, true>(a + at_a, b + at_b, out + at, n, op);
-    });
+    BinaryRows<true, true>(space, a, b, out, begin, end, op);
   } else if (space.b[last] == 0) {
-    WalkRows(space, begin, end, [&](int64_t at_a, int64_t at_b, int64_t at, int64_t n) HWY_ATTR {
-      BinaryRow<true, false>(a + at_a, b + at_b, out + at, n, op);
-    });
+    BinaryRows<true, false>(space, a, b, out, begin, end, op);
   } else {
-    WalkRows(space, begin, end, [&](int64_t at_a, int64_t at_b, int64_t at, int64_t n) HWY_ATTR {
-      BinaryRow<false, true>(a + at_a, b + at_b, out + at, n, op);
-    });
+    BinaryRows<false, true>(space, a, b, out, begin, end, op);
   }
 }
 

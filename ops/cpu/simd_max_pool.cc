@@ -25,56 +25,63 @@ template <class V>
 HWY_INLINE V MaxOrNaN(V a, V b) {
   return hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::IsNaN(b)), hn::Add(a, b), hn::Max(a, b));
 }
-HWY_INLINE float ScalarMaxOrNaN(float a, float b) {
-  return a != a || b != b ? a + b : a > b ? a : b;
-}
 
 // to[i] = max(to[i], from[i])
-HWY_INLINE void MaxInto(const float* from, float* to, int64_t count) {
+HWY_INLINE void MaxInto(const float* from, float* to, size_t count) {
   const hn::ScalableTag<float> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
+  const size_t lanes = hn::Lanes(d);
+  size_t i = 0;
   for (; i + lanes <= count; i += lanes) {
     hn::StoreU(MaxOrNaN(hn::LoadU(d, to + i), hn::LoadU(d, from + i)), d, to + i);
   }
-  for (; i < count; ++i) to[i] = ScalarMaxOrNaN(to[i], from[i]);
+  if (i == count) return;
+  const auto max = MaxOrNaN(LoadFirst(d, to + i, count - i), LoadFirst(d, from + i, count - i));
+  StoreFirst(max, d, to + i, count - i);
 }
 
-// out[i] = max over taps t of row[i * stride + t * dilation], for the last spatial dim.
-HWY_INLINE void MaxAlong(const Window& w, const float* row, float* out) {
+// out[i] = max over taps t of row[i * stride + t * dilation], for the last spatial dim. Whole
+// vectors are read even for the last few results: the row buffer has room for that (kSlack).
+template <class Load>
+HWY_INLINE void MaxAlongBy(const Window& w, const float* row, float* out, Load load) {
   const hn::ScalableTag<float> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t count = w.out[2], taps = w.kernel[2], stride = w.strides[2], step = w.dilations[2];
-  int64_t i = 0;
-  if (stride == 1) {
-    for (; i + lanes <= count; i += lanes) {
-      auto max = hn::LoadU(d, row + i);
-      for (int64_t t = 1; t < taps; ++t) max = MaxOrNaN(max, hn::LoadU(d, row + i + t * step));
+  const size_t lanes = hn::Lanes(d), count = static_cast<size_t>(w.out[2]);
+  for (size_t i = 0; i < count; i += lanes) {
+    const float* at = row + i * static_cast<size_t>(w.strides[2]);
+    auto max = load(at);
+    for (int64_t t = 1; t < w.kernel[2]; ++t) max = MaxOrNaN(max, load(at + t * w.dilations[2]));
+    if (i + lanes <= count) {
       hn::StoreU(max, d, out + i);
-    }
-  } else if (stride == 2) {
-    // A vector of the result reads 2 * lanes elements for each tap, one more than it needs: the
-    // buffer has that one.
-    for (; i + lanes <= count; i += lanes) {
-      hn::Vec<decltype(d)> max, even, odd;
-      hn::LoadInterleaved2(d, row + 2 * i, max, odd);
-      for (int64_t t = 1; t < taps; ++t) {
-        hn::LoadInterleaved2(d, row + 2 * i + t * step, even, odd);
-        max = MaxOrNaN(max, even);
-      }
-      hn::StoreU(max, d, out + i);
+    } else {
+      StoreFirst(max, d, out + i, count - i);
     }
   }
-  for (; i < count; ++i) {
-    const float* at = row + i * stride;
+}
+
+HWY_INLINE void MaxAlong(const Window& w, const float* row, float* out) {
+  const hn::ScalableTag<float> d;
+  if (w.strides[2] == 1) {
+    return MaxAlongBy(w, row, out, [&](const float* p) HWY_ATTR { return hn::LoadU(d, p); });
+  }
+  if (w.strides[2] == 2) {
+    return MaxAlongBy(w, row, out, [&](const float* p) HWY_ATTR {
+      hn::Vec<decltype(d)> even, odd;
+      hn::LoadInterleaved2(d, p, even, odd);
+      return even;
+    });
+  }
+  for (int64_t i = 0; i < w.out[2]; ++i) {
+    const float* at = row + i * w.strides[2];
     float max = at[0];
-    for (int64_t t = 1; t < taps; ++t) max = ScalarMaxOrNaN(max, at[t * step]);
+    for (int64_t t = 1; t < w.kernel[2]; ++t) {
+      const float x = at[t * w.dilations[2]];
+      max = max != max || x != x ? max + x : max > x ? max : x;
+    }
     out[i] = max;
   }
 }
 
-// Rows [begin, end) of the result, counted over all planes. `buffer` holds `padded` elements: a row
-// of the operand with its padding, and one more.
+// Rows [begin, end) of the result, counted over all planes. `buffer` holds a row of the operand
+// with its padding, `padded` elements, and kSlack more.
 void MaxPoolRows(const Window& w, int64_t padded, const float* in, float* out, float* buffer,
                  int64_t begin, int64_t end) {
   for (int64_t r = begin; r < end; ++r) {
@@ -87,7 +94,7 @@ void MaxPoolRows(const Window& w, int64_t padded, const float* in, float* out, f
         const int64_t i1 = o1 * w.strides[1] - w.pads_begin[1] + k1 * w.dilations[1];
         if (i1 < 0 || i1 >= w.in[1]) continue;
         MaxInto(in + ((plane * w.in[0] + i0) * w.in[1] + i1) * w.in[2], buffer + w.pads_begin[2],
-                w.in[2]);
+                static_cast<size_t>(w.in[2]));
       }
     }
     MaxAlong(w, buffer, out + r * w.out[2]);
@@ -111,14 +118,15 @@ using MaxPoolFn = void (*)(const Window& w, int64_t padded, const float* in, flo
                            float* buffer, int64_t begin, int64_t end);
 
 constexpr int64_t kMaxPadded = int64_t{1} << 24;  // longer rows are not worth a buffer per thread
+constexpr int64_t kSlack = 128;                   // elements: two vectors of 2,048 bits
 
 struct PoolPlan {
   Window window;
   int64_t rows = 0;    // of the result
-  int64_t padded = 0;  // elements of a buffer
+  int64_t padded = 0;  // elements of a row with its padding
   // A buffer for each thread, on cache lines of its own.
   int64_t buffer_bytes() const {
-    return (padded * static_cast<int64_t>(sizeof(float)) + 63) / 64 * 64;
+    return ((padded + kSlack) * static_cast<int64_t>(sizeof(float)) + 63) / 64 * 64;
   }
 };
 
@@ -133,7 +141,7 @@ std::optional<PoolPlan> MakePlan(const NodeQuery& query) {
   plan.rows = NumElements(query.outputs[0]->shape) / w.out[2];
   // The last window may end beyond the padding (ceil_mode), or before its end.
   const int64_t reach = (w.out[2] - 1) * w.strides[2] + (w.kernel[2] - 1) * w.dilations[2] + 1;
-  plan.padded = std::max(w.pads_begin[2] + w.in[2], reach) + 1;
+  plan.padded = std::max(w.pads_begin[2] + w.in[2], reach);
   if (plan.padded > kMaxPadded) return std::nullopt;
   return plan;
 }

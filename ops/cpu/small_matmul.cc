@@ -11,24 +11,7 @@
 // Highway wants its per-target includes after this line.
 #include "hwy/foreach_target.h"
 #include "ops/cpu/simd_math-inl.h"
-
-#ifndef MILLRACE_OPS_CPU_SMALL_MATMUL_CC_
-#define MILLRACE_OPS_CPU_SMALL_MATMUL_CC_
-namespace millrace {
-// Strides in elements. b: [k, n] or, with transpose_b, [n, k]; both dense.
-struct SmallProduct {
-  const float* a = nullptr;
-  const float* b = nullptr;
-  const float* c = nullptr;  // null: none
-  float* out = nullptr;      // may be c
-  int64_t m = 0, k = 0, n = 0;
-  int64_t a_row_stride = 0, a_k_stride = 0;
-  int64_t c_row_stride = 0, c_column_stride = 0;
-  float alpha = 1, beta = 1;
-  bool transpose_b = false;
-};
-}  // namespace millrace
-#endif  // MILLRACE_OPS_CPU_SMALL_MATMUL_CC_
+#include "ops/cpu/small_product.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace millrace {
@@ -205,8 +188,7 @@ constexpr double kMaxMultiplyAdds = 65536;
 
 class SmallMatMulKernel final : public Kernel {
  public:
-  explicit SmallMatMulKernel(const MatMulSpec& spec)
-      : function_(MILLRACE_SIMD_FUNCTION(Multiply)), spec_(spec) {
+  explicit SmallMatMulKernel(const MatMulSpec& spec) : function_(FindSmallProduct()), spec_(spec) {
     product_.m = spec.m;
     product_.k = spec.k;
     product_.n = spec.n;
@@ -235,7 +217,7 @@ class SmallMatMulKernel final : public Kernel {
   }
 
  private:
-  void (*const function_)(const SmallProduct& product);
+  const SmallProductFn function_;
   const MatMulSpec spec_;
   SmallProduct product_;  // all but the addresses
   int64_t batches_ = 1;
@@ -254,6 +236,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelRequest& request) {
 }
 
 }  // namespace
+
+SmallProductFn FindSmallProduct() { return MILLRACE_SIMD_FUNCTION(Multiply); }
 
 KernelFamily SmallMatMulFamily() { return {"simd", Match, Prepare}; }
 

@@ -55,7 +55,7 @@ TransposePlan MakePlan(const TensorType& in, std::span<const int64_t> perm) {
 template <int64_t kBytes>
 void TransposeTiles(const std::byte* from, int64_t from_pitch, std::byte* to, int64_t to_pitch,
                     int64_t rows, int64_t columns) {
-  constexpr int64_t kTile = 16;
+  constexpr int64_t kTile = 32;
   for (int64_t r0 = 0; r0 < rows; r0 += kTile) {
     const int64_t r1 = std::min(rows, r0 + kTile);
     for (int64_t c0 = 0; c0 < columns; c0 += kTile) {

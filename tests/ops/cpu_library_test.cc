@@ -46,6 +46,7 @@ std::vector<KernelCase> OneOfEach() {
       MakeCase("Gemm", {}, {Ramp({5, 6}), Ramp({6, 7}), Ramp({7})}),
       MakeCase("MatMul", {}, {Ramp({64, 64}), Ramp({64, 64})}),
       MakeCase("Conv", {}, {Ramp({1, 8, 9, 9}), Ramp({8, 8, 3, 3})}),
+      MakeCase("Conv", {}, {Ramp({1, 64, 9, 9}), Ramp({64, 64, 3, 3})}),
       MakeCase("Add", {}, {Ramp({0}), Ramp({0})}),
   };
 }
