@@ -1,0 +1,91 @@
+// `millrace check`: everything that is wrong with a graph or a plan, or that nothing is.
+#include "absl/strings/str_split.h"
+#include "graph/check/check.h"
+#include "graph/plan_json.h"
+#include "graph/strings.h"
+#include "ops/op_def.h"
+#include "tools/binding.h"
+#include "tools/command.h"
+#include "tools/model_file.h"
+#include "tools/units.h"
+
+namespace millrace {
+namespace {
+
+struct CheckOptions {
+  std::string file;
+  std::string machine;
+  std::vector<std::string> sets;
+  bool json = false;
+};
+
+Json Header(const CheckOptions& options, bool ok) {
+  Json document = JsonHeader("millrace-check");
+  document["file"] = options.file;
+  document["ok"] = ok;
+  return document;
+}
+
+absl::Status CheckGraphFile(const CheckOptions& options) {
+  if (!options.machine.empty()) return UsageError("--machine: only plans are made for a machine");
+  const absl::StatusOr<Graph> graph = LoadInferredGraph(options.file, options.sets);
+  if (absl::IsInvalidArgument(graph.status())) return graph.status();  // the command, not the file
+  if (options.json) {
+    Json document = Header(options, graph.ok());
+    document["errors"] =
+        graph.ok() ? Json::array()
+                   : Json(std::vector<std::string>(absl::StrSplit(graph.status().message(), '\n')));
+    PrintJson(document);
+  } else if (graph.ok()) {
+    Print(StrCat("ok: graph of ", FormatPlural(static_cast<int64_t>(graph->nodes.size()), "node"),
+                 ", ", FormatPlural(static_cast<int64_t>(graph->values.size()), "value"), "\n"));
+  }
+  return graph.status();
+}
+
+absl::Status CheckPlanFile(const CheckOptions& options) {
+  if (!options.sets.empty()) return UsageError("--set: the symbols of a plan are bound already");
+  MILLRACE_ASSIGN_OR_RETURN(const PlanBundle plan, LoadPlan(options.file));
+  std::optional<MachineSpec> machine;
+  if (!options.machine.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(machine, LoadMachine(options.machine));
+  }
+  const CheckReport report =
+      CheckPlan(plan, AllOpTraits(), machine.has_value() ? &*machine : nullptr);
+  if (options.json) {
+    Json document = Header(options, report.ok());
+    document["total_errors"] = report.total_errors;
+    document["instructions"] = report.instructions;
+    document["accesses"] = report.accesses;
+    document["errors"] = Json::array();
+    for (const PlanError& error : report.errors) {
+      document["errors"].push_back(
+          {{"rule", std::string(PlanRuleName(error.rule))}, {"message", error.message}});
+    }
+    PrintJson(document);
+  } else if (report.ok()) {
+    Print(FormatReport(report) + "\n");
+  }
+  return report.ok() ? absl::OkStatus() : CheckFailedError(FormatReport(report));
+}
+
+absl::Status Check(const CheckOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(const ModelFileKind kind, DetectModelFile(options.file));
+  return kind == ModelFileKind::kPlan ? CheckPlanFile(options) : CheckGraphFile(options);
+}
+
+}  // namespace
+
+void AddCheckCommand(CLI::App& app, CommandAction& action) {
+  AddCommand<CheckOptions>(
+      app, action, "check", "Say everything that is wrong with a graph or a plan", Check,
+      [](CLI::App& command, CheckOptions& options) {
+        command.add_option("file", options.file, "Graph or plan file")->required();
+        AddRepeated(command, "--set", options.sets, "Bind a symbol of the graph: N=8");
+        command.add_option("--machine", options.machine,
+                           "Machine file whose capacities a plan must keep to");
+        command.add_flag("--json", options.json, "Print the report as JSON");
+      });
+}
+
+}  // namespace millrace

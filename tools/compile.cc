@@ -1,0 +1,82 @@
+#include "tools/compile.h"
+
+#include <algorithm>
+
+#include "graph/plan_json.h"
+#include "graph/strings.h"
+#include "tools/binding.h"
+#include "tools/model_file.h"
+#include "tools/plan_devices.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kMaxCpuDevices = 1024;
+
+// Devices of this machine that hold the plan's "cpu:N" with the greatest N.
+absl::StatusOr<int> CpuDevicesFor(const PlanBundle& plan) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> names, AllDeviceNames(plan));
+  int64_t devices = 1;
+  for (const std::string& name : names) {
+    MILLRACE_ASSIGN_OR_RETURN(const auto device, ParseDeviceName(name));
+    if (device.first == "cpu") devices = std::max(devices, device.second + 1);
+  }
+  if (devices > kMaxCpuDevices) {
+    return UsageError(StrCat("the plan is for ", devices, " cpu devices; this machine can be split",
+                             " into at most ", kMaxCpuDevices));
+  }
+  return static_cast<int>(devices);
+}
+
+}  // namespace
+
+void AddPlanningOptions(CLI::App& command, PlanningOptions& options) {
+  AddRepeated(command, "--set", options.sets, "Bind a symbol of the graph: N=8");
+  command.add_option("--device", options.device, "Where nodes run [cpu:0]");
+  command.add_option("--threads", options.threads, "Threads of the device [all it has]")
+      ->check(CLI::Range(1, 1024));
+  CLI::Option* machine =
+      command.add_option("--machine", options.machine, "Machine file to plan for [this machine]");
+  command.add_option("--cpu-devices", options.cpu_devices, "Split this machine into so many [1]")
+      ->check(CLI::Range(1, kMaxCpuDevices))
+      ->excludes(machine);
+}
+
+absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(Graph graph, LoadInferredGraph(options.file, options.sets));
+  PlanForMachine result;
+  MILLRACE_ASSIGN_OR_RETURN(result.machine,
+                            LoadMachineOrDetect(options.machine, std::max(1, options.cpu_devices)));
+  CompileOptions compile;
+  if (!options.device.empty()) compile.device = options.device;
+  compile.threads = options.threads;
+  MILLRACE_ASSIGN_OR_RETURN(const auto device, ParseDeviceName(compile.device));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Target> target,
+                            MakeTarget(device.first, compile.threads));
+  MILLRACE_ASSIGN_OR_RETURN(CompileResult compiled,
+                            Compile(std::move(graph), result.machine, *target, compile));
+  result.plan = std::move(compiled.plan);
+  result.records = std::move(compiled.records);
+  return result;
+}
+
+absl::StatusOr<PlanForMachine> LoadOrCompile(const PlanningOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(const ModelFileKind kind, DetectModelFile(options.file));
+  if (kind == ModelFileKind::kGraph) return CompileFile(options);
+  const char* refused = !options.sets.empty()      ? "--set"
+                        : !options.device.empty()  ? "--device"
+                        : options.threads != 0     ? "--threads"
+                        : options.cpu_devices != 0 ? "--cpu-devices"
+                                                   : nullptr;
+  if (refused != nullptr) {
+    return UsageError(StrCat(refused, ": '", options.file,
+                             "' is a plan, where this is settled; give it the graph instead"));
+  }
+  PlanForMachine result;
+  MILLRACE_ASSIGN_OR_RETURN(result.plan, LoadPlan(options.file));
+  MILLRACE_ASSIGN_OR_RETURN(const int cpu_devices, CpuDevicesFor(result.plan));
+  MILLRACE_ASSIGN_OR_RETURN(result.machine, LoadMachineOrDetect(options.machine, cpu_devices));
+  return result;
+}
+
+}  // namespace millrace

@@ -1,0 +1,40 @@
+// From a file to a plan and the machine it is for, for `plan` and `run`.
+#ifndef MILLRACE_TOOLS_COMPILE_H_
+#define MILLRACE_TOOLS_COMPILE_H_
+
+#include <string>
+#include <vector>
+
+#include "graph/machine.h"
+#include "passes/pipeline.h"
+#include "tools/command.h"
+
+namespace millrace {
+
+struct PlanningOptions {
+  std::string file;
+  std::string machine;            // a file; empty: this machine
+  int cpu_devices = 0;            // this machine is split into; 0: one
+  std::string device;             // empty: "cpu:0"
+  int threads = 0;                // 0: the device's
+  std::vector<std::string> sets;  // "N=8"
+};
+void AddPlanningOptions(CLI::App& command, PlanningOptions& options);
+
+struct PlanForMachine {
+  MachineSpec machine;
+  PlanBundle plan;
+  std::vector<RewriteRecord> records;  // of what was compiled here
+};
+
+// Loads, infers and compiles a graph file.
+absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options);
+
+// A plan file as it is, with this machine split into the cpu devices it names; or a graph file
+// compiled. UsageError for options that a finished plan could not honour (--set, --device,
+// --threads, --cpu-devices).
+absl::StatusOr<PlanForMachine> LoadOrCompile(const PlanningOptions& options);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TOOLS_COMPILE_H_

@@ -1,0 +1,69 @@
+// `millrace inspect`: what is in a graph or a plan.
+#include "graph/plan_json.h"
+#include "graph/text.h"
+#include "tools/command.h"
+#include "tools/dot.h"
+#include "tools/graph_summary.h"
+#include "tools/model_file.h"
+#include "tools/plan_summary.h"
+
+namespace millrace {
+namespace {
+
+struct InspectOptions {
+  std::string file;
+  std::vector<std::string> sets;
+  bool text = false, dot = false, json = false;
+};
+
+absl::Status InspectGraph(const InspectOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(const Graph graph, LoadInferredGraph(options.file, options.sets));
+  if (options.text) {
+    Print(ToText(graph));
+  } else if (options.dot) {
+    Print(ToDot(graph));
+  } else if (options.json) {
+    PrintJson(ToJson(SummarizeGraph(graph), graph));
+  } else {
+    Print(ToText(SummarizeGraph(graph), graph));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InspectPlan(const InspectOptions& options) {
+  if (!options.sets.empty()) return UsageError("--set: the symbols of a plan are bound already");
+  MILLRACE_ASSIGN_OR_RETURN(const PlanBundle plan, LoadPlan(options.file));
+  if (options.text) {
+    Print(ToText(plan));
+  } else if (options.dot) {
+    Print(ToDot(plan));
+  } else if (options.json) {
+    PrintJson(ToJson(SummarizePlan(plan), plan));
+  } else {
+    Print(ToText(SummarizePlan(plan), plan));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Inspect(const InspectOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(const ModelFileKind kind, DetectModelFile(options.file));
+  return kind == ModelFileKind::kPlan ? InspectPlan(options) : InspectGraph(options);
+}
+
+}  // namespace
+
+void AddInspectCommand(CLI::App& app, CommandAction& action) {
+  AddCommand<InspectOptions>(
+      app, action, "inspect", "Show what is in a graph or a plan", Inspect,
+      [](CLI::App& command, InspectOptions& options) {
+        command.add_option("file", options.file, "Graph or plan file")->required();
+        AddRepeated(command, "--set", options.sets, "Bind a symbol of the graph: N=8");
+        CLI::Option* text = command.add_flag("--text", options.text, "All of it, as text");
+        CLI::Option* dot = command.add_flag("--dot", options.dot, "All of it, for Graphviz");
+        CLI::Option* json = command.add_flag("--json", options.json, "The summary as JSON");
+        text->excludes(dot)->excludes(json);
+        dot->excludes(json);
+      });
+}
+
+}  // namespace millrace

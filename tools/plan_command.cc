@@ -1,0 +1,93 @@
+// `millrace plan`: compiles a graph for a machine, checks the plan, and shows or saves it.
+#include <map>
+
+#include "graph/check/check.h"
+#include "graph/plan_json.h"
+#include "graph/strings.h"
+#include "ops/op_def.h"
+#include "tools/binding.h"
+#include "tools/command.h"
+#include "tools/compile.h"
+#include "tools/dot.h"
+#include "tools/interrupt.h"
+#include "tools/plan_summary.h"
+#include "tools/table.h"
+#include "tools/units.h"
+
+namespace millrace {
+namespace {
+
+struct PlanOptions {
+  PlanningOptions planning;
+  std::string output;
+  bool text = false, dot = false, json = false;
+};
+
+// How often each rewrite rule applied and was refused.
+std::string RewriteSummary(const std::vector<RewriteRecord>& records) {
+  std::map<std::pair<std::string, std::string>, std::pair<int64_t, int64_t>> counts;
+  for (const RewriteRecord& record : records) {
+    auto& [applied, refused] = counts[{record.pass, record.rule}];
+    ++(record.applied ? applied : refused);
+  }
+  if (counts.empty()) return "";
+  Table table({"rewrite", "rule", ">applied", ">refused"});
+  for (const auto& [rule, count] : counts) {
+    table.Row({rule.first, rule.second, FormatCount(count.first), FormatCount(count.second)});
+  }
+  return "\n" + table.ToString("  ");
+}
+
+Json RewritesToJson(const std::vector<RewriteRecord>& records) {
+  Json list = Json::array();
+  for (const RewriteRecord& record : records) {
+    list.push_back({{"pass", record.pass},
+                    {"rule", record.rule},
+                    {"nodes", record.nodes},
+                    {"result", record.result},
+                    {"applied", record.applied}});
+  }
+  return list;
+}
+
+absl::Status RunPlan(const PlanOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(const PlanForMachine result, CompileFile(options.planning));
+  const CheckReport report = CheckPlan(result.plan, AllOpTraits(), &result.machine);
+  if (!report.ok()) return CheckFailedError(FormatReport(report));
+  if (!options.output.empty()) {
+    const InterruptDeferral deferral;
+    MILLRACE_RETURN_IF_ERROR(SavePlan(result.plan, options.output));
+  }
+  if (options.text) {
+    Print(ToText(result.plan));
+  } else if (options.dot) {
+    Print(ToDot(result.plan));
+  } else if (options.json) {
+    Json document = ToJson(SummarizePlan(result.plan), result.plan);
+    document["rewrites"] = RewritesToJson(result.records);
+    PrintJson(document);
+  } else {
+    Print(StrCat(ToText(SummarizePlan(result.plan), result.plan), RewriteSummary(result.records),
+                 "\n", FormatReport(report), "\n"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddPlanCommand(CLI::App& app, CommandAction& action) {
+  AddCommand<PlanOptions>(
+      app, action, "plan", "Plan a graph for a machine, and check the plan", RunPlan,
+      [](CLI::App& command, PlanOptions& options) {
+        command.add_option("graph", options.planning.file, "Graph file")->required();
+        command.add_option("-o,--output", options.output, "Write the plan to this file");
+        AddPlanningOptions(command, options.planning);
+        CLI::Option* text = command.add_flag("--text", options.text, "Print the whole plan");
+        CLI::Option* dot = command.add_flag("--dot", options.dot, "Print it for Graphviz");
+        CLI::Option* json = command.add_flag("--json", options.json, "Print the summary as JSON");
+        text->excludes(dot)->excludes(json);
+        dot->excludes(json);
+      });
+}
+
+}  // namespace millrace
