@@ -21,7 +21,7 @@ struct SessionOptions {
   Tracer* tracer = nullptr;              // records every instruction of Run when set
   bool poison = false;  // fill arenas with NaN bytes first, to make reads of nothing visible
   // Data for params instead of their DataSource (a checkpoint), by value name.
-  std::map<std::string, Tensor> params;
+  std::map<std::string, Tensor> params = {};
 };
 
 class Session {

@@ -12,8 +12,8 @@ namespace millrace {
 
 struct CpuDeviceOptions {
   std::string name = "cpu:0";
-  int64_t memory_bytes = 0;       // what kDevice buffers may use together; 0: unlimited
-  std::string offload_directory;  // where kFile buffers lie; "": they are refused
+  int64_t memory_bytes = 0;            // what kDevice buffers may use together; 0: unlimited
+  std::string offload_directory = "";  // where kFile buffers lie; "": they are refused
 };
 
 // kHost buffers are plain host memory outside the budget. kFile buffers are scratch files that have

@@ -79,7 +79,8 @@ TEST_F(TraceTest, EachLaneHasItsInstructionsInOrder) {
   for (const auto& lane : tracer_.lanes()) {
     for (size_t i = 0; i < lane->spans.size(); ++i) {
       EXPECT_LE(lane->spans[i].begin_ns, lane->spans[i].end_ns);
-      if (i > 0) EXPECT_LE(lane->spans[i - 1].end_ns, lane->spans[i].begin_ns);
+      if (i == 0) continue;
+      EXPECT_LE(lane->spans[i - 1].end_ns, lane->spans[i].begin_ns);
     }
   }
   tracer_.Clear();
