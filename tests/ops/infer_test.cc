@@ -3,6 +3,7 @@
 #include "ops/infer.h"
 
 #include "gmock/gmock.h"
+#include "graph/builder.h"
 #include "gtest/gtest.h"
 #include "tests/ops/infer_support.h"
 #include "tests/ops/op_cases.h"
