@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
 #include "graph/files.h"
 #include "graph/graph_json.h"
+#include "graph/graph_json_names.h"
 #include "graph/graph_json_parts.h"
 #include "graph/json_document.h"
 #include "graph/machine.h"
@@ -23,7 +25,7 @@
 namespace millrace {
 namespace {
 
-constexpr size_t kMaxName = 1024;
+constexpr size_t kMaxText = 1024;  // of names, scopes, meshes
 
 // Keys up to kLastOuterKey belong to the outermost graph only.
 enum GraphKey {
@@ -72,14 +74,6 @@ constexpr std::string_view kNodeKeys[kNumNodeKeys] = {"name",   "op",     "input
 enum ValueKey { kValueName, kType, kData, kTrainable, kDoc, kNumValueKeys };
 constexpr std::string_view kValueKeys[kNumValueKeys] = {"name", "type", "data", "trainable", "doc"};
 
-// A name in place, without a copy; an error when it is none.
-std::optional<std::string_view> NameAt(const JsonReader& reader) {
-  const JsonValue& value = reader.value();
-  if (reader.IsString() && value.size > 0 && value.size <= kMaxName) return value.string();
-  reader.Error("not a name", StrCat("a string of 1 to ", kMaxName, " bytes"), reader.Describe());
-  return std::nullopt;
-}
-
 // [domain "."] Name
 bool IsOpName(std::string_view op) {
   const auto lower = [](char c) {
@@ -100,18 +94,16 @@ bool IsOpName(std::string_view op) {
   return !op.empty() && letter(op[0]);
 }
 
-bool IsWeightPath(std::string_view path) {
-  if (path.starts_with('/') || !path.ends_with(".safetensors")) return false;
-  if (path.find_first_of(std::string_view("\\\0", 2)) != path.npos) return false;
-  return StrCat("/", path, "/").find("/../") == std::string::npos;
-}
-
 class GraphReader {
  public:
   // `outer` is the reader of the graph around a nested one; null for the outermost.
   GraphReader(const JsonReader& reader, const SymbolValues& symbols, const GraphReader* outer,
               Graph& graph)
-      : reader_(reader), symbols_(symbols), outer_(outer), g_(graph) {}
+      : reader_(reader),
+        symbols_(symbols),
+        g_(graph),
+        outer_(outer),
+        names_(graph, outer == nullptr ? nullptr : &outer->names_) {}
 
   void Read() {
     if (!reader_.Members(kGraphKeys, members_)) return;
@@ -144,119 +136,21 @@ class GraphReader {
         members_[key].reset();
       }
     }
-    if (Has(kName)) g_.name = members_[kName]->String(kMaxName, /*allow_empty=*/true).value_or("");
-    if (Has(kProducer)) {
-      if (!members_[kProducer]->IsObject()) {
-        members_[kProducer]->Error("wrong kind of value", "an object",
-                                   members_[kProducer]->Describe());
-      }
-      g_.producer = reader_.document().CompactText(members_[kProducer]->value());
-    }
-    if (Has(kOpset)) {
-      members_[kOpset]->ForEachMember([&](std::string_view domain, const JsonReader& version) {
-        if (const auto v = version.Int(1, 1 << 30)) g_.opset[std::string(domain)] = *v;
-      });
-    }
-    if (Has(kMesh)) ReadMesh(*members_[kMesh]);
-    if (Has(kWeights)) ReadWeights(*members_[kWeights]);
+    if (Has(kName)) g_.name = members_[kName]->String(kMaxText, /*allow_empty=*/true).value_or("");
+    if (Has(kProducer)) g_.producer = ReadProducer(*members_[kProducer]);
+    if (Has(kOpset)) g_.opset = ReadOpset(*members_[kOpset]);
+    if (Has(kMesh)) g_.mesh = ReadMesh(*members_[kMesh]);
+    if (Has(kWeights)) g_.weight_files = ReadWeightFiles(*members_[kWeights]);
+    for (const WeightFile& file : g_.weight_files) weight_keys_.insert(file.key);
     g_.extensions = ReadExtensions(reader_);
   }
 
-  void ReadMesh(const JsonReader& reader) {
-    const std::optional<std::string> text = reader.String(kMaxName, /*allow_empty=*/true);
-    if (!text.has_value()) return;
-    absl::StatusOr<Mesh> mesh = ParseMesh(*text);
-    if (mesh.ok()) {
-      g_.mesh = *std::move(mesh);
-    } else {
-      reader.Error(StdView(mesh.status().message()));
-    }
-  }
-
-  void ReadWeights(const JsonReader& reader) {
-    reader.ForEachMember([&](std::string_view key, const JsonReader& member) {
-      member.OnlyKeys({"path", "sha256"}, /*extensions=*/false);
-      WeightFile& file = g_.weight_files.emplace_back();
-      file.key = std::string(key);
-      if (key.empty()) member.Error("a weight file has no key");
-      if (const auto path = member.Required("path")) {
-        file.path = path->String(4096).value_or("");
-        if (!file.path.empty() && !IsWeightPath(file.path)) {
-          path->Error("not a path of weights",
-                      "a relative path without '..' that ends in \".safetensors\"",
-                      path->Describe());
-        }
-      }
-      if (const auto sha256 = member.Optional("sha256")) {
-        file.sha256 = sha256->String().value_or("");
-        if (file.sha256.size() != 64 ||
-            file.sha256.find_first_not_of("0123456789abcdef") != std::string::npos) {
-          sha256->Error("not a SHA-256", "64 lower-case hex digits", sha256->Describe());
-        }
-      }
-    });
-  }
-
-  std::vector<Extension> ReadExtensions(const JsonReader& reader) const {
-    std::vector<Extension> extensions;
-    reader.ForEachMember([&](std::string_view key, const JsonReader& member) {
-      if (!key.starts_with("x-")) return;
-      extensions.push_back({std::string(key), reader.document().CompactText(member.value())});
-    });
-    return extensions;
-  }
-
-  // --- Names ---
   void ReserveValues() {
     size_t count = 0;
     for (const GraphKey key : {kInputs, kParams, kConstants, kNodes}) {
       if (Has(key) && members_[key]->IsArray()) count += members_[key]->value().size;
     }
-    g_.values.reserve(count);
-    values_.reserve(count);
-  }
-
-  // A fresh value; an error if the name is taken, but a value all the same, so that what follows
-  // has something to refer to.
-  ValueId Define(std::string_view name, const JsonReader& reader, ValueKind kind) {
-    const ValueId id(g_.values.size());
-    const auto [found, fresh] = values_.try_emplace(AbslView(name), id);
-    if (!fresh) {
-      const FilePosition first = g_.value(found->second).position;
-      reader.Error(StrCat("value '", name, "' is defined twice"), "", "",
-                   StrCat("first at ", first.line, ":", first.column));
-    }
-    Value& value = g_.values.emplace_back();
-    value.name = std::string(name);
-    value.kind = kind;
-    value.position = reader.position();
-    return id;
-  }
-
-  // `reader` holds the name of a value: its id, or an error with the nearest name.
-  std::optional<ValueId> Use(const JsonReader& reader) {
-    const std::optional<std::string_view> name = NameAt(reader);
-    if (!name.has_value()) return std::nullopt;
-    const auto found = values_.find(AbslView(*name));
-    if (found != values_.end()) return found->second;
-    Undefined(*name, reader);
-    return std::nullopt;
-  }
-
-  void Undefined(std::string_view name, const JsonReader& reader) {
-    std::string hint;
-    for (const GraphReader* outer = outer_; outer != nullptr; outer = outer->outer_) {
-      if (outer->values_.contains(AbslView(name))) {
-        hint = "a nested graph sees its own values only: pass it in as an input";
-      }
-    }
-    if (hint.empty() && !reader.diagnostics().full()) {
-      if (value_names_.empty()) {
-        for (const Value& value : g_.values) value_names_.push_back(value.name);
-      }
-      hint = DidYouMean(name, value_names_);
-    }
-    reader.Error(StrCat("value '", name, "' is not defined"), "", "", hint);
+    names_.Reserve(count);
   }
 
   // --- Inputs, params, constants ---
@@ -274,9 +168,9 @@ class GraphReader {
         m[kTrainable]->Error("only params are trainable");
       }
       if (!m[kValueName].has_value()) return;
-      const std::optional<std::string_view> name = NameAt(*m[kValueName]);
+      const std::optional<std::string_view> name = ReadName(*m[kValueName]);
       if (!name.has_value()) return;
-      const ValueId id = Define(*name, *m[kValueName], kind);
+      const ValueId id = names_.Define(*name, *m[kValueName], kind);
       ids.push_back(id);
       Value& value = g_.value(id);
       if (m[kType].has_value()) SetType(*m[kType], kind == ValueKind::kInput, id);
@@ -301,13 +195,11 @@ class GraphReader {
   void SetData(const JsonReader& reader, Value& value) {
     std::optional<DataSource> data = ReadData(reader, value.type);
     if (!data.has_value()) return;
-    if (data->kind == DataSource::Kind::kFile) {
-      std::vector<std::string> keys;
-      for (const WeightFile& file : g_.weight_files) keys.push_back(file.key);
-      if (std::find(keys.begin(), keys.end(), data->file) == keys.end()) {
-        reader.Error(StrCat("\"weights\" has no file '", data->file, "'"), "", "",
-                     DidYouMean(data->file, keys));
-      }
+    if (data->kind == DataSource::Kind::kFile && !weight_keys_.contains(data->file)) {
+      std::vector<std::string> known;
+      for (const WeightFile& file : g_.weight_files) known.push_back(file.key);
+      reader.Error(StrCat("\"weights\" has no file '", data->file, "'"), "", "",
+                   reader.diagnostics().full() ? "" : DidYouMean(data->file, known));
     }
     value.data = static_cast<int32_t>(g_.data.size());
     g_.data.push_back(*std::move(data));
@@ -349,7 +241,7 @@ class GraphReader {
       node.stream = static_cast<int32_t>(m[kStream]->Int(0, 1 << 20).value_or(-1));
     }
     if (m[kScope].has_value()) {
-      node.scope = m[kScope]->String(kMaxName, /*allow_empty=*/true).value_or("");
+      node.scope = m[kScope]->String(kMaxText, /*allow_empty=*/true).value_or("");
     }
     if (m[kOrigin].has_value()) node.origin = ReadStrings(*m[kOrigin]);
     if (HasExtensions(reader, m)) node.extensions = ReadExtensions(reader);
@@ -365,7 +257,7 @@ class GraphReader {
   }
 
   void ReadNodeName(const JsonReader& reader, Node& node, NodeId id) {
-    const std::optional<std::string_view> name = NameAt(reader);
+    const std::optional<std::string_view> name = ReadName(reader);
     if (!name.has_value()) return;
     node.name = std::string(*name);
     const auto [found, fresh] = nodes_.try_emplace(AbslView(*name), id);
@@ -402,9 +294,9 @@ class GraphReader {
       const int32_t index = static_cast<int32_t>(node.outputs.size());
       ValueId& output = node.outputs.emplace_back();
       if (element.IsNull()) return;
-      const std::optional<std::string_view> name = NameAt(element);
+      const std::optional<std::string_view> name = ReadName(element);
       if (!name.has_value()) return;
-      output = Define(*name, element, ValueKind::kResult);
+      output = names_.Define(*name, element, ValueKind::kResult);
       Value& value = g_.value(output);
       value.producer = id;
       value.result_index = index;
@@ -440,12 +332,13 @@ class GraphReader {
     if (uses.inputs.has_value()) {
       if (uses.inputs->IsArray()) node.inputs.reserve(uses.inputs->value().size);
       uses.inputs->ForEachElement([&](const JsonReader& element) {
-        node.inputs.push_back(element.IsNull() ? ValueId() : Use(element).value_or(ValueId()));
+        node.inputs.push_back(element.IsNull() ? ValueId()
+                                               : names_.Use(element).value_or(ValueId()));
       });
     }
     if (!uses.after.has_value()) return;
     uses.after->ForEachElement([&](const JsonReader& element) {
-      const std::optional<std::string_view> name = NameAt(element);
+      const std::optional<std::string_view> name = ReadName(element);
       if (!name.has_value()) return;
       const auto found = nodes_.find(AbslView(*name));
       if (found != nodes_.end()) {
@@ -463,7 +356,7 @@ class GraphReader {
   // --- What refers to values ---
   void ReadOutputs(const JsonReader& list) {
     list.ForEachElement([&](const JsonReader& element) {
-      if (const auto id = Use(element)) g_.outputs.push_back(*id);
+      if (const auto id = names_.Use(element)) g_.outputs.push_back(*id);
     });
   }
 
@@ -471,8 +364,8 @@ class GraphReader {
     list.ForEachElement([&](const JsonReader& reader) {
       reader.OnlyKeys({"param", "value"}, /*extensions=*/false);
       const auto param = reader.Required("param"), value = reader.Required("value");
-      const auto param_id = param.has_value() ? Use(*param) : std::nullopt;
-      const auto value_id = value.has_value() ? Use(*value) : std::nullopt;
+      const auto param_id = param.has_value() ? names_.Use(*param) : std::nullopt;
+      const auto value_id = value.has_value() ? names_.Use(*value) : std::nullopt;
       if (!param_id.has_value() || !value_id.has_value()) return;
       if (g_.value(*param_id).kind != ValueKind::kParam) {
         param->Error(
@@ -483,17 +376,9 @@ class GraphReader {
     });
   }
 
-  // The value that a member is named after, if it is there.
-  std::optional<ValueId> UseKey(std::string_view name, const JsonReader& member) {
-    const auto found = values_.find(AbslView(name));
-    if (found != values_.end()) return found->second;
-    Undefined(name, member);
-    return std::nullopt;
-  }
-
   void ReadTypes(const JsonReader& reader) {
     reader.ForEachMember([&](std::string_view name, const JsonReader& member) {
-      const std::optional<ValueId> id = UseKey(name, member);
+      const std::optional<ValueId> id = names_.UseKey(name, member);
       if (!id.has_value()) return;
       if (g_.value(*id).kind != ValueKind::kResult) {
         member.Error(StrCat("'", name, "' is no result: its type stands where it is declared"));
@@ -505,8 +390,8 @@ class GraphReader {
 
   void ReadShardings(const JsonReader& reader) {
     reader.ForEachMember([&](std::string_view name, const JsonReader& member) {
-      const std::optional<ValueId> id = UseKey(name, member);
-      const std::optional<std::string> text = member.String(kMaxName, /*allow_empty=*/true);
+      const std::optional<ValueId> id = names_.UseKey(name, member);
+      const std::optional<std::string> text = member.String(kMaxText, /*allow_empty=*/true);
       if (!id.has_value() || !text.has_value()) return;
       absl::StatusOr<Sharding> sharding = ParseSharding(*text, g_.mesh);
       if (sharding.ok()) {
@@ -529,14 +414,13 @@ class GraphReader {
 
   const JsonReader& reader_;
   const SymbolValues& symbols_;
-  const GraphReader* const outer_;
   Graph& g_;
+  const GraphReader* const outer_;
   std::optional<JsonReader> members_[kNumGraphKeys];
-  // By name; the names lie in the document, or in g_.nodes.
-  absl::flat_hash_map<absl::string_view, ValueId> values_;
-  absl::flat_hash_map<absl::string_view, NodeId> nodes_;
-  std::vector<std::string> value_names_;  // for hints, once there is a fault
-  std::vector<Uses> uses_;                // by node
+  ValueNames names_;
+  absl::flat_hash_set<std::string> weight_keys_;
+  absl::flat_hash_map<absl::string_view, NodeId> nodes_;  // names lie in the document or in g_
+  std::vector<Uses> uses_;                                // by node
 };
 
 // Reads the outermost graph. `unbound` takes complaints about symbols, which are not the file's

@@ -47,6 +47,14 @@ std::vector<Symbol> ReadSymbols(const std::optional<JsonReader>& reader, const s
                                 const SymbolValues& set, std::vector<std::string>& unbound);
 void AppendSymbol(std::string* to, const Symbol& symbol, bool with_bound);
 
+// --- The graph as a whole -----------------------------------------------------------------------
+std::string ReadProducer(const JsonReader& reader);  // an object, kept as compact text
+std::map<std::string, int64_t> ReadOpset(const JsonReader& reader);
+Mesh ReadMesh(const JsonReader& reader);
+std::vector<WeightFile> ReadWeightFiles(const JsonReader& reader);
+std::vector<Extension> ReadExtensions(
+    const JsonReader& reader);  // the "x-..." members of an object
+
 // --- Lists --------------------------------------------------------------------------------------
 // Elements that are strings, each at most 1024 bytes and not empty.
 std::vector<std::string> ReadStrings(const JsonReader& reader);

@@ -193,6 +193,11 @@ void AppendType(std::string* to, const TensorType& type, const std::vector<std::
 }
 
 std::optional<Attrs> ReadAttrs(const JsonReader& reader) {
+  constexpr uint32_t kMaxAttrs = 1024;  // few: they are kept in a sorted vector
+  if (reader.IsObject() && reader.value().size > kMaxAttrs) {
+    reader.Error("too many attributes", StrCat("at most ", kMaxAttrs), StrCat(reader.value().size));
+    return std::nullopt;
+  }
   Attrs attrs;
   bool ok = true;
   ok &= reader.ForEachMember([&](std::string_view name, const JsonReader& member) {

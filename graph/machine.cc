@@ -11,6 +11,7 @@
 namespace millrace {
 namespace {
 
+constexpr size_t kMaxKinds = 1024;               // of devices, of nodes, of devices in a node
 constexpr int64_t kMaxCount = int64_t{1} << 20;  // of nodes alike, of devices in a node, of threads
 
 const DeviceSpec* FindSpec(const MachineSpec& machine, std::string_view name) {
@@ -56,6 +57,10 @@ class MachineVerifier {
       : machine_(machine), diagnostics_(diagnostics) {}
 
   void Run() {
+    if (machine_.devices.size() > kMaxKinds || machine_.nodes.size() > kMaxKinds) {
+      Add("", "too many kinds of devices or nodes", StrCat("at most ", kMaxKinds, " of each"));
+      return;
+    }
     if (machine_.name.empty()) Add("/name", "the machine has no name");
     if (machine_.devices.empty()) Add("/devices", "the machine describes no device");
     if (machine_.nodes.empty()) Add("/nodes", "the machine has no node");
@@ -137,7 +142,11 @@ class MachineVerifier {
     const NodeSpec& node = machine_.nodes[i];
     const std::string at = StrCat("/nodes/", i);
     CheckCount(at + "/count", node.count);
-    if (node.devices.empty()) Add(at + "/devices", "the node has no device");
+    if (node.devices.empty() || node.devices.size() > kMaxKinds) {
+      Add(at + "/devices", node.devices.empty() ? "the node has no device" : "too many devices",
+          StrCat("1 to ", kMaxKinds));
+      return;
+    }
     std::vector<std::string> known;
     for (const DeviceSpec& device : machine_.devices) known.push_back(device.name);
     for (size_t j = 0; j < node.devices.size(); ++j) {

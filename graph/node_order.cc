@@ -12,6 +12,8 @@
 namespace millrace {
 namespace {
 
+constexpr size_t kMaxCycles = 20;  // reported: each may be as long as the graph
+
 // What node `id` waits for, numbered from 0: producers of its inputs, then `after`. Invalid: that
 // one is no node. `edge` past the end: nullopt.
 std::optional<NodeId> WaitsFor(const Graph& graph, NodeId id, size_t edge) {
@@ -68,6 +70,7 @@ class NodeSorter {
   }
 
   void CloseCycle(NodeId met) {
+    if (cycles_.size() == kMaxCycles) return;
     std::vector<NodeId>& cycle = cycles_.emplace_back();
     for (size_t i = path_.size(); i-- > 0;) {
       cycle.push_back(path_[i].node);

@@ -11,7 +11,7 @@ namespace millrace {
 
 // Reorders graph.nodes so that each stands after the producers of its inputs and the nodes it runs
 // `after`, and renumbers what refers to nodes. Stable: an order that is topological already stays
-// as it is. Returns the cycles found, each as the ids of its nodes in the direction of the data;
+// as it is. Returns the first 20 cycles found, each as the ids of its nodes in the direction of the data;
 // with cycles the graph is left alone. O(nodes + uses), without recursion.
 std::vector<std::vector<NodeId>> SortNodes(Graph& graph);
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -18,7 +19,7 @@ using ::testing::HasSubstr;
 
 class FilesTest : public ::testing::Test {
  protected:
-  FilesTest() : folder_(StrCat(::testing::TempDir(), "/files_test")) {
+  FilesTest() : folder_(StrCat(::testing::TempDir(), "/files_test.", getpid())) {
     fs::remove_all(folder_);
     fs::create_directories(Path("inside/deep"));
     fs::create_directories(Path("outside"));

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -315,6 +316,23 @@ TEST(GraphJsonTest, CyclesAreNamed) {
       "g.json:7:1: /nodes/3: nodes wait for each other: 'self' -> 'self'");
 }
 
+TEST(GraphJsonTest, ManyCyclesAreNotAllKept) {
+  // A chain in which each node also waits for its end: together the cycles have n * n / 2 nodes.
+  constexpr int kNodes = 20000;
+  std::string nodes =
+      "{\"name\": \"n0\", \"op\": \"Relu\", \"inputs\": [\"v1\"], \"outputs\": [\"v0\"]}";
+  for (int i = 1; i < kNodes; ++i) {
+    StrAppend(&nodes, ",\n{\"name\": \"n", i, "\", \"op\": \"Add\", \"inputs\": [\"v0\", \"",
+              i + 1 < kNodes ? StrCat("v", i + 1) : std::string("x"), "\"], \"outputs\": [\"v", i,
+              "\"]}");
+  }
+  const std::string errors = Errors(WithNodes(nodes));
+  EXPECT_THAT(errors, HasSubstr("nodes wait for each other: 'n1' -> 'n0' -> 'n1'\n"));
+  EXPECT_THAT(errors, HasSubstr("'n20' -> 'n19' -> 'n18' -> 'n17' -> (13 more) -> 'n3' -> 'n2' -> "
+                                "'n1' -> 'n0' -> 'n20'"));
+  EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 19);
+}
+
 TEST(GraphJsonTest, ALongChainInReverseOrderNeedsNoRecursion) {
   constexpr int kNodes = 50000;
   std::string nodes;
@@ -622,7 +640,7 @@ TEST(GraphJsonTest, AGraphInsideAnotherDocument) {
 
 class GraphFileTest : public ::testing::Test {
  protected:
-  GraphFileTest() : folder_(StrCat(::testing::TempDir(), "/graph_file_test")) {
+  GraphFileTest() : folder_(StrCat(::testing::TempDir(), "/graph_file_test.", getpid())) {
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(StrCat(folder_, "/other"));
   }

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -18,7 +19,7 @@ using ::testing::HasSubstr;
 
 class NpyTest : public ::testing::Test {
  protected:
-  NpyTest() : path_(StrCat(::testing::TempDir(), "/npy_test.npy")) {}
+  NpyTest() : path_(StrCat(::testing::TempDir(), "/npy_test.", getpid())) {}
   ~NpyTest() override { std::filesystem::remove(path_); }
 
   void Write(std::string_view bytes) { ASSERT_TRUE(WriteFileAtomically(path_, bytes).ok()); }

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -18,7 +19,7 @@ using ::testing::HasSubstr;
 
 class SafetensorsTest : public ::testing::Test {
  protected:
-  SafetensorsTest() : path_(StrCat(::testing::TempDir(), "/safetensors_test.safetensors")) {}
+  SafetensorsTest() : path_(StrCat(::testing::TempDir(), "/safetensors_test.", getpid())) {}
   ~SafetensorsTest() override { std::filesystem::remove(path_); }
 
   // A file with this header and as many data bytes 0, 1, 2, ...
@@ -83,7 +84,7 @@ TEST_F(SafetensorsTest, TheBytesAreThoseOfTheFormat) {
   EXPECT_EQ(*ReadFile(path_),
             StrCat(std::string_view("\x70\0\0\0\0\0\0\0", 8),
                    "{\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[2,4]},"
-                   "\"w\":{\"dtype\":\"U16\",\"shape\":[1],\"data_offsets\":[0,2]}}  ",
+                   "\"w\":{\"dtype\":\"U16\",\"shape\":[1],\"data_offsets\":[0,2]}}      ",
                    std::string_view("\1\0\1\2", 4)));
 }
 
@@ -141,7 +142,7 @@ TEST_F(SafetensorsTest, HostileHeadersAreRefusedWithTheirPlace) {
       {File("{", 0), "the header is not JSON"},
       {File("[]", 0), "byte 8: the header is not a JSON object"},
       {File("[[[[[[[[", 0), "nested more than 4 deep"},
-      {File(two("[0,2]", "[2,4]"), 3), ":byte 103: tensor 'b': data_offsets [2, 4] pass the data"},
+      {File(two("[0,2]", "[2,4]"), 3), ":byte 106: tensor 'b': data_offsets [2, 4] pass the data"},
       {File(two("[0,2]", "[2,4]"), 5), "the tensors end at byte 4 of the data, which has 5"},
       {File(two("[0,2]", "[1,3]"), 3), "tensor 'b' begins at byte 1 of the data, inside what"},
       {File(two("[0,2]", "[0,2]"), 2), "begins at byte 0 of the data, inside what"},

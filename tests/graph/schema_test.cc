@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,9 @@
 #include "graph/json_document.h"
 #include "graph/json_text.h"
 #include "graph/machine.h"
+#include "graph/plan_json.h"
 #include "graph/strings.h"
+#include "tests/graph/sample_plan.h"
 
 namespace millrace {
 namespace {
@@ -35,6 +38,41 @@ constexpr char kMachine[] = R"({
      "host_link": {"bandwidth": 5e10, "latency_us": 5},
      "peer_link": {"bandwidth": 4e11, "latency_us": 2, "full_duplex": true}}],
   "network": {"bandwidth": 5e10, "latency_us": 4.5}, "file_bandwidth": 0
+})";
+
+// An instruction of each kind; names are short, since every value is replaced by many others.
+constexpr char kPlan[] = R"({
+  "format": "millrace-plan", "version": "1.0", "name": "p", "machine": "m", "microbatches": 2,
+  "mesh": "data=2",
+  "graph": {"format": "millrace-graph", "version": "1.0", "outputs": ["y"],
+    "inputs": [{"name": "x", "type": {"dtype": "f32", "shape": [4]}}],
+    "nodes": [{"name": "n", "op": "Relu", "inputs": ["x"], "outputs": ["y"]}]},
+  "programs": [{"name": "p0", "device_kind": "cpu", "device_index": "data",
+    "buffers": [{"name": "b", "space": "host", "size": 64}],
+    "slices": [{"value": "x", "graph": 0, "buffer": "b", "offset": "16*(mb%2)",
+               "size" : 16, "layout" : "strided", "strides" : [1]
+},
+               {"buffer": 0, "offset": 32, "size": 16}],
+    "streams": [{"name": "s", "kind": "compute", "threads": 1, "priority": -1}],
+    "events": ["e"],
+    "segments": [{"name": "g", "graph": 0, "instructions": [
+      {"stream": "s", "do": "launch", "node": "n", "graph": 0, "variant": "v", "in": [0, null],
+       "out": [1], "scratch": 1},
+      {"stream": 0, "do": "copy", "from": 0, "to": 1},
+      {"stream": "s", "do": "collective", "node": "n", "in": [0], "out": [1], "scratch": 1},
+      {"stream": "s", "do": "send", "slice": 0, "peer": "p0", "at": [["data", "(data+1)"]],
+       "channel": 0},
+      {"stream": "s", "do": "recv", "slice": 0, "peer": 0, "channel": 0},
+      {"stream": "s", "do": "record", "event": "e"},
+      {"stream": "s", "do": "wait", "event": 0},
+      {"stream": "s", "do": "call", "node": "n", "in": [0], "out": [1],
+       "bodies": [{"segment": "g", "in": [0], "out": [1]}]},
+      {"stream": "s", "do": "hostcall", "node": "n", "in": [0], "out": [1]},
+      {"stream": "s", "do": "publish", "node": "n", "mailbox": "m", "slice": 0},
+      {"stream": "s", "do": "takelatest", "node": "n", "mailbox": "m", "slice": 0}]}],
+    "init": [["g", 0]], "step": [[0, 1]], "finish": [],
+    "loads": [], "inputs": [{"value": "x", "slice": 0}], "outputs": []
+}]
 })";
 
 // What the schema says of each document; empty, with the test skipped, when it cannot be asked.
@@ -65,6 +103,7 @@ std::vector<bool> SchemaVerdicts(std::string_view schema,
 }
 
 bool GraphLoads(const std::string& json) { return ParseGraphJson(json, "").ok(); }
+bool PlanLoads(const std::string& json) { return ParsePlanJson(json, "").ok(); }
 bool MachineLoads(const std::string& json) { return ParseMachine(json, "").ok(); }
 
 // `value` and all below it, in the order of the text.
@@ -76,28 +115,32 @@ void Collect(const JsonDocument& document, const JsonValue& value,
   }
 }
 
-// `base` with each of its values replaced by values of every kind, with each member left out, and
-// with a member added to each object.
+// For each value of `base` one document with a fault there: another value in its place, another
+// key, or one more member. The faults take turns, because asking the schema takes milliseconds.
 std::vector<std::string> Mutants(const std::string& base) {
+  constexpr std::string_view kOthers[] = {
+      "null",  "true", "0",  "-1",     "7",          "1.5",     "\"\"",
+      "\"x\"", "[]",   "{}", "[null]", "[1, \"a\"]", "\"f32\"", "281474976710657"};
+  constexpr size_t kNumOthers = std::size(kOthers);
   const absl::StatusOr<JsonDocument> document = JsonDocument::Parse(base, "");
   EXPECT_TRUE(document.ok()) << document.status();
-  std::vector<std::string> mutants;
   std::vector<const JsonValue*> values;
   Collect(*document, document->root(), values);
-  for (const JsonValue* v : values) {
-    const std::string_view before = std::string_view(base).substr(0, v->offset);
-    const std::string_view after = std::string_view(base).substr(v->offset + v->text_size);
-    for (const char* other : {"null", "true", "0", "-1", "7", "1.5", "\"\"", "\"x\"", "\"f32\"",
-                              "[]", "{}", "[null]", "[1, \"a\"]", "281474976710657"}) {
-      mutants.push_back(StrCat(before, other, after));
-    }
-    const JsonValue* parent = document->Parent(*v);
-    if (parent != nullptr && parent->kind == JsonKind::kObject) {
-      mutants.push_back(StrCat(base.substr(0, v->key_offset), "\"unknown\"",
-                               base.substr(v->key_offset + v->key_size + 2)));
-    }
-    if (v->kind == JsonKind::kObject && v->size > 0) {
-      mutants.push_back(StrCat(before, "{\"x-more\": 1, ", base.substr(v->offset + 1)));
+  std::vector<std::string> mutants;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const JsonValue& v = *values[i];
+    const JsonValue* parent = document->Parent(v);
+    const bool is_member = parent != nullptr && parent->kind == JsonKind::kObject;
+    const size_t turn = i % (kNumOthers + 3);
+    if (turn >= kNumOthers && is_member) {
+      mutants.push_back(StrCat(base.substr(0, v.key_offset), "\"unknown\"",
+                               base.substr(v.key_offset + v.key_size + 2)));
+    } else if (v.kind == JsonKind::kObject && v.size > 0 && i % 2 == 0) {
+      mutants.push_back(
+          StrCat(base.substr(0, v.offset), "{\"x-more\": 1, ", base.substr(v.offset + 1)));
+    } else {
+      mutants.push_back(StrCat(base.substr(0, v.offset), kOthers[turn % kNumOthers],
+                               base.substr(v.offset + v.text_size)));
     }
   }
   return mutants;
@@ -135,6 +178,20 @@ TEST(GraphSchemaTest, NothingLoadsThatTheSchemaRefuses) {
 TEST(MachineSchemaTest, NothingLoadsThatTheSchemaRefuses) {
   ASSERT_TRUE(MachineLoads(kMachine));
   ExpectNothingLoadsThatTheSchemaRefuses("machine.schema.json", kMachine, MachineLoads);
+}
+
+TEST(PlanSchemaTest, NothingLoadsThatTheSchemaRefuses) {
+  ASSERT_TRUE(PlanLoads(kPlan)) << ParsePlanJson(kPlan, "").status();
+  ExpectNothingLoadsThatTheSchemaRefuses("plan.schema.json", kPlan, PlanLoads);
+}
+
+// Written by hand or saved by us: the schema takes what the loader takes.
+TEST(PlanSchemaTest, AcceptsPlans) {
+  const std::vector<bool> verdicts =
+      SchemaVerdicts("plan.schema.json", {kPlan, PlanToJson(SamplePlan())});
+  if (verdicts.empty()) GTEST_SKIP() << "python3 with the jsonschema package is not there";
+  EXPECT_TRUE(verdicts[0]);
+  EXPECT_TRUE(verdicts[1]);
 }
 
 struct Change {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -183,7 +184,7 @@ TEST(InitTest, EmptyTensors) {
 
 class WeightStoreTest : public ::testing::Test {
  protected:
-  WeightStoreTest() : folder_(StrCat(::testing::TempDir(), "/weight_store_test")) {
+  WeightStoreTest() : folder_(StrCat(::testing::TempDir(), "/weight_store_test.", getpid())) {
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_ + "/graph");
     values_ = Tensor::Zeros({DType::kF32, {3}});
