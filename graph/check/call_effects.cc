@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/hash/hash.h"
 #include "graph/check/section_effects.h"
+#include "graph/strings.h"
 
 namespace millrace {
 namespace {
@@ -50,6 +52,10 @@ void SectionEffects::RunCall(const Accessor& who, const Call& call) {
 
   std::vector<std::vector<OldContent>> results;
   for (size_t k = 0; k < call.bodies.size(); ++k) {
+    CheckBorder(who, *model_.graphs.nodes[node].node, call.bodies[k], call.bodies[k].inputs,
+                std::span(call.inputs).subspan(1));
+    CheckBorder(who, *model_.graphs.nodes[node].node, call.bodies[k], call.bodies[k].outputs,
+                call.outputs);
     results.push_back(
         RunBody(who, call.bodies[k], model_.graphs.Nested(node, static_cast<int>(k))));
   }
@@ -58,6 +64,40 @@ void SectionEffects::RunCall(const Accessor& who, const Call& call) {
     PlacedSlice output;
     if (!call.outputs[k].valid() || !memory_.Place(who, call.outputs[k], "", output)) continue;
     memory_.Write(who, output, terms_.application(application).first_result + k);
+  }
+}
+
+// Entering and leaving a body moves nothing: its slices lie on the very bytes of the call's.
+void SectionEffects::CheckBorder(const Accessor& who, const Node& node, const CallBody& body,
+                                 std::span<const SliceId> inside,
+                                 std::span<const SliceId> outside) {
+  for (size_t k = 0; k < inside.size(); ++k) {
+    PlacedSlice in, out;
+    if (!inside[k].valid() || !outside[k].valid() || !memory_.Place(who, inside[k], "", in) ||
+        !memory_.Place(who, outside[k], "", out)) {
+      continue;
+    }
+    if (in.buffer == out.buffer && in.begin == out.begin &&
+        SamePlaces(*in.footprint, *out.footprint)) {
+      continue;
+    }
+    const PlanSite site = sites_[who.site];
+    const Program& program = model_.program(site.program);
+    const ErrorPlace place{static_cast<int32_t>(index_.section), who.instance, who.site};
+    errors_.AddOnce(
+        PlanRule::kAlias, absl::HashOf(who.instruction, inside[k].index, 'k'), place, 0, [&] {
+          const auto name = [&](const PlacedSlice& s) {
+            return model_.graphs.value(program.slices[s.slice.index].value).name;
+          };
+          const auto bytes = [&](const PlacedSlice& s) {
+            return names_.Bytes(site, s.buffer, s.begin, s.begin + s.footprint->span_bytes);
+          };
+          return StrCat("alias in ", names_.Site(site), " ", SectionName(index_.section), ": ",
+                        names_.Instance(site, index_, who.instance), ": ", node.op, " '", node.name,
+                        "' body '", program.segments[body.segment.index].name, "': '", name(in),
+                        "' does not lie on the very bytes of '", name(out), "', but in ", bytes(in),
+                        " instead of ", bytes(out));
+        });
   }
 }
 

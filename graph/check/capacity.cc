@@ -11,9 +11,12 @@
 namespace millrace {
 namespace {
 
+constexpr int64_t kMaxEvaluations = int64_t{1} << 24;
+constexpr int64_t kMaxNamed = 8;  // programs, in a message
+
 struct DeviceUse {
   int64_t bytes = 0;     // saturates
-  std::string programs;  // "'a' 1024 bytes, 'b' at data=1 ..."
+  std::string programs;  // "1024 of 'a' + 512 of 'b'"
   int64_t num_programs = 0;
 };
 
@@ -35,10 +38,14 @@ bool Next(std::vector<int64_t>& coordinate, const Mesh& mesh) {
 
 void CheckCapacity(const PlanBundle& plan, const MachineSpec& machine, ErrorList& errors) {
   std::map<std::pair<std::string, int64_t>, DeviceUse> uses;
+  int64_t evaluations = 0;
   for (const Program& program : plan.programs) {
-    const int64_t bytes = DeviceBytes(program);
     const int64_t count = CountDevices(machine, program.device_kind);
     std::vector<int64_t> at(plan.mesh.axes.size(), 0);
+    const bool constant = program.device_index.IsConstant();
+    const int64_t copies = constant ? plan.mesh.num_devices() : 1;  // of the program on a device
+    int64_t bytes = DeviceBytes(program);
+    if (__builtin_mul_overflow(bytes, copies, &bytes)) bytes = std::numeric_limits<int64_t>::max();
     do {
       const int64_t index = Evaluate(program.device_index, {.coordinates = at});
       if (index < 0 || index >= count) {
@@ -48,13 +55,17 @@ void CheckCapacity(const PlanBundle& plan, const MachineSpec& machine, ErrorList
                           program.device_kind, " devices"));
         break;
       }
+      if (++evaluations > kMaxEvaluations) {
+        errors.Add(PlanRule::kCapacity, "capacity: too many programs and devices to add up");
+        return;
+      }
       DeviceUse& use = uses[{program.device_kind, index}];
       use.bytes = SaturatingAdd(use.bytes, bytes);
-      if (++use.num_programs <= 8) {
+      if (++use.num_programs <= kMaxNamed) {
         StrAppend(&use.programs, use.programs.empty() ? "" : " + ", bytes, " of '", program.name,
                   "'");
       }
-    } while (Next(at, plan.mesh));
+    } while (!constant && Next(at, plan.mesh));
   }
   for (const auto& [device, use] : uses) {
     const absl::StatusOr<DeviceLocation> found = FindDevice(machine, device.first, device.second);
@@ -63,7 +74,7 @@ void CheckCapacity(const PlanBundle& plan, const MachineSpec& machine, ErrorList
         PlanRule::kCapacity,
         StrCat("capacity: device ", device.first, ":", device.second, " of machine '", machine.name,
                "' has ", found->spec->memory_bytes, " bytes, the plan's buffers take ", use.bytes,
-               " (", use.programs, use.num_programs > 8 ? " + more" : "", ")"));
+               " (", use.programs, use.num_programs > kMaxNamed ? " + more" : "", ")"));
   }
 }
 

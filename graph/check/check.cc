@@ -27,6 +27,7 @@ namespace millrace {
 namespace {
 
 constexpr int kMaxSteps = 64;
+constexpr int64_t kMaxBuffers = int64_t{1} << 22;    // of all sites
 constexpr int64_t kMaxInstances = int64_t{1} << 26;  // of all sites
 constexpr std::array kSections = {Section::kInit, Section::kStep, Section::kFinish};
 
@@ -111,15 +112,20 @@ class PlanRun {
       return !memory_.exhausted();
     });
     memory_.EndSection();
-    if (memory_.exhausted()) {
-      errors_.Add(PlanRule::kStructure, "the plan touches too many byte ranges to check");
-    }
-    if (!ended || memory_.exhausted()) return false;
+    if (!ended || GivesUp()) return false;
     ParamTerms newest = NewestParams(section, expectations, params);
     if (section == Section::kStep) CheckOutputs(expectations);
     CheckHomes(section, newest);
+    if (GivesUp()) return false;
     params = std::move(newest);
     return errors_.total() == before;
+  }
+
+  bool GivesUp() {
+    if (!memory_.exhausted()) return false;
+    errors_.AddOnce(PlanRule::kStructure, absl::HashOf('g'), {}, 0,
+                    [] { return std::string("the plan touches too many bytes to check"); });
+    return true;
   }
 
   // Finish may come after any number of steps. It runs on a copy of memory.
@@ -142,7 +148,7 @@ class PlanRun {
                     int32_t microbatches) {
     for (int32_t s = 0; s < std::ssize(sites_); ++s) {
       for (const Binding& binding : model_.program(sites_[s].program).*bindings) {
-        for (int32_t mb = 0; mb < microbatches; ++mb) {
+        for (int32_t mb = 0; mb < microbatches && !memory_.exhausted(); ++mb) {
           PlacedSlice place;
           if (!memory_.Place({.site = s, .microbatch = mb, .clock = {}}, binding.slice, "",
                              place)) {
@@ -158,18 +164,13 @@ class PlanRun {
 
   // What no run is needed to see: outputs that nobody holds, params that nobody keeps.
   void CheckBindings() {
-    const auto is_bound = [&](std::vector<Binding> Program::*bindings, ValueId value) {
-      return std::ranges::any_of(plan_.programs, [&](const Program& p) {
-        return std::ranges::any_of(p.*bindings, [&](const Binding& b) { return b.value == value; });
-      });
-    };
     for (ValueId output : plan_.graph.outputs) {
-      if (is_bound(&Program::outputs, output)) continue;
+      if (model_.is_output[output.index]) continue;
       errors_.Add(PlanRule::kBinding, StrCat("binding: no program gives output '",
                                              plan_.graph.value(output).name, "'"));
     }
     for (const Update& update : plan_.graph.updates) {
-      if (is_bound(&Program::loads, update.param)) continue;
+      if (model_.is_filled[update.param.index]) continue;
       errors_.Add(PlanRule::kBinding,
                   StrCat("binding: no program keeps param '", plan_.graph.value(update.param).name,
                          "', which the graph updates"));
@@ -182,8 +183,7 @@ class PlanRun {
     if (section != Section::kStep) return newest;
     for (int32_t c = 0; c < std::ssize(classes_.coordinates); ++c) {
       for (const Update& update : plan_.graph.updates) {
-        const int32_t place = static_cast<int32_t>(
-            std::ranges::find(plan_.graph.params, update.param) - plan_.graph.params.begin());
+        const int32_t place = model_.graphs.param_place[update.param.index];
         int32_t first = -1;  // program that computes it
         for (int32_t p = 0; p < std::ssize(plan_.programs); ++p) {
           bool fired = false;
@@ -217,8 +217,7 @@ class PlanRun {
       for (const Binding& home : model_.program(sites_[s].program).loads) {
         const Value& value = plan_.graph.value(home.value);
         if (value.kind != ValueKind::kParam) continue;
-        const int32_t place = static_cast<int32_t>(
-            std::ranges::find(plan_.graph.params, home.value) - plan_.graph.params.begin());
+        const int32_t place = model_.graphs.param_place[home.value.index];
         ExpectAtEnd(section, s, home.slice, 0, newest.at(sites_[s].coordinate, place),
                     StrCat("param '", value.name, "'"), ValueNeeded(home.value));
       }
@@ -234,7 +233,7 @@ class PlanRun {
   void CheckOutputs(Expectations& expectations) {
     for (int32_t s = 0; s < std::ssize(sites_); ++s) {
       for (const Binding& output : model_.program(sites_[s].program).outputs) {
-        for (int32_t mb = 0; mb < plan_.microbatches; ++mb) {
+        for (int32_t mb = 0; mb < plan_.microbatches && !memory_.exhausted(); ++mb) {
           const int32_t term = expectations.TermOf(sites_[s].coordinate, {0, output.value}, mb,
                                                    {sites_[s].program, 0});
           ExpectAtEnd(
@@ -291,6 +290,18 @@ class PlanRun {
   int64_t instances_ = 0;
 };
 
+bool FitsInMemory(const PlanBundle& plan, const MeshClasses& classes, ErrorList& errors) {
+  int64_t buffers = 0;
+  for (const Program& p : plan.programs) {
+    buffers += (1 + std::ssize(p.buffers)) * std::ssize(classes.coordinates);
+    if (buffers <= kMaxBuffers) continue;
+    errors.Add(PlanRule::kStructure, StrCat("the plan has more than ", kMaxBuffers,
+                                            " buffers on devices that differ; too many to check"));
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string_view PlanRuleName(PlanRule rule) {
@@ -310,7 +321,7 @@ CheckReport CheckPlan(const PlanBundle& plan, const OpTraitsTable& traits,
     CheckMailboxes(model, errors);
     const int64_t before = errors.total();
     const MeshClasses classes = FindMeshClasses(model, errors);
-    if (errors.total() == before) {
+    if (errors.total() == before && FitsInMemory(plan, classes, errors)) {
       PlanRun run(model, classes, errors);
       if (run.Prepare()) run.Run();
       report.instructions = run.instances();

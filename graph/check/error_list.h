@@ -32,6 +32,7 @@ class ErrorList {
   // error of a read may be taken back: `read` names that read, 0 for others.
   void AddOnce(PlanRule rule, uint64_t key, const ErrorPlace& place, uint64_t read,
                absl::FunctionRef<std::string()> message);
+  bool Has(uint64_t key) const { return keys_.contains(key); }
   // A race makes what `read` found there a consequence.
   void RetractRead(uint64_t read);
 

@@ -15,13 +15,7 @@ namespace millrace {
 
 Expectations::Expectations(const PlanModel& model, const MeshClasses& classes,
                            const SectionIndex& index, const ParamTerms& start, Terms& terms)
-    : model_(model), classes_(classes), index_(index), start_(start), terms_(terms) {
-  const Graph& graph = model.plan->graph;
-  param_place_.assign(graph.values.size(), -1);
-  for (size_t i = 0; i < graph.params.size(); ++i) {
-    param_place_[graph.params[i].index] = static_cast<int32_t>(i);
-  }
-}
+    : model_(model), classes_(classes), index_(index), start_(start), terms_(terms) {}
 
 int32_t Expectations::LeafTerm(int32_t coordinate, ValueRef ref, int32_t microbatch) {
   const Value& value = model_.graphs.value(ref);
@@ -66,7 +60,7 @@ std::span<const int32_t> Expectations::InputsOf(int32_t application, int32_t coo
 
 int32_t Expectations::NewestParam(int32_t coordinate, ValueId param, int32_t program, bool& fired) {
   fired = false;
-  const int32_t start = start_.at(coordinate, param_place_[param.index]);
+  const int32_t start = start_.at(coordinate, model_.graphs.param_place[param.index]);
   const int32_t update = model_.graphs.update_of[param.index];
   if (update < 0 || index_.section != Section::kStep) return start;
   const ValueRef value{0, model_.plan->graph.updates[update].value};
@@ -112,7 +106,7 @@ Expectations::Source Expectations::ParamSource(int32_t coordinate, ValueId param
       return ResultSource(coordinate, value, std::prev(next)->microbatch, at);
     }
   }
-  return {.term = start_.at(coordinate, param_place_[param.index])};
+  return {.term = start_.at(coordinate, model_.graphs.param_place[param.index])};
 }
 
 Expectations::Source Expectations::ResultSource(int32_t coordinate, ValueRef ref,

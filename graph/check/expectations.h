@@ -93,7 +93,6 @@ class Expectations {
   const SectionIndex& index_;
   const ParamTerms& start_;
   Terms& terms_;
-  std::vector<int32_t> param_place_;  // by value of graph 0
   static constexpr int32_t kInProgress = -1;
   absl::flat_hash_map<Key, int32_t> applications_;
   absl::flat_hash_map<std::pair<int32_t, int64_t>, std::vector<int32_t>> members_;

@@ -87,6 +87,10 @@ class Indexer {
 GraphIndex IndexGraphs(const Graph& graph, const OpTraitsTable& traits) {
   GraphIndex index;
   Indexer(traits, index).Add(graph, -1, NodeId());
+  index.param_place.assign(graph.values.size(), -1);
+  for (size_t i = 0; i < graph.params.size(); ++i) {
+    index.param_place[graph.params[i].index] = static_cast<int32_t>(i);
+  }
   index.update_of.assign(graph.values.size(), -1);
   for (size_t u = 0; u < graph.updates.size(); ++u) {
     index.update_of[graph.updates[u].param.index] = static_cast<int32_t>(u);

@@ -36,6 +36,7 @@ struct GraphIndex {
   std::vector<GraphEntry> graphs;  // in the order of FlattenGraphs
   std::vector<NodeEntry> nodes;
   int32_t num_values = 0;
+  std::vector<int32_t> param_place;     // graph 0: by value, its place among the params, or -1
   std::vector<int32_t> update_of;       // graph 0: by value that is an updated param, else -1
   std::vector<int32_t> nested_indices;  // children of nodes, from NodeEntry::first_nested on
 

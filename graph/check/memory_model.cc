@@ -76,6 +76,7 @@ void MemoryModel::Settle() {
 
 bool MemoryModel::Place(const Accessor& who, SliceId id, std::string_view variant,
                         PlacedSlice& place) {
+  ++work_;
   const PlanSite site = sites_[who.site];
   const Program& program = names_.model().program(site.program);
   const Slice& slice = program.slices[id.index];
@@ -223,6 +224,7 @@ const ByteMap::Cell* MemoryModel::FindOther(int32_t site, const PlacedSlice& pla
   for (RunCursor run(*place.footprint, place.begin); !run.done(); run.Advance()) {
     const Content expected{term, place.image, run.begin() - run.image_offset()};
     map(site, place.buffer).ForEach(run.begin(), run.end(), [&](const ByteMap::Cell& cell) {
+      ++work_;
       if (other != nullptr || (cell.content == expected && term > kBranchTerm)) return;
       other = &cell;
     });
@@ -236,6 +238,7 @@ void MemoryModel::Fill(int32_t site, const PlacedSlice& place, int32_t term) {
   for (RunCursor run(*place.footprint, place.begin); !run.done(); run.Advance()) {
     Content content{term, place.image, run.begin() - run.image_offset()};
     bytes.ForEach(run.begin(), run.end(), [&](const ByteMap::Cell& cell) {
+      ++work_;
       if (!cell.settled && cell.content != content) content = {};
     });
     ByteMap::Cell& cell = bytes.Merge(run.begin(), run.end());
@@ -270,134 +273,6 @@ int32_t MemoryModel::PackedImage(std::string_view variant) {
   const int32_t index = static_cast<int32_t>(it - variants_.begin());
   if (it == variants_.end()) variants_.emplace_back(variant);
   return kPackedImages + index;
-}
-
-ErrorPlace MemoryModel::PlaceOf(const Accessor& who) const {
-  return {index_ != nullptr ? static_cast<int32_t>(index_->section) : -1, who.instance, who.site};
-}
-
-std::string MemoryModel::Where(int32_t site) const {
-  const std::string name = names_.Site(sites_[site]);
-  return index_ != nullptr ? StrCat(name, " ", SectionName(index_->section)) : name;
-}
-
-uint64_t MemoryModel::ReadKey(int32_t site, int32_t instance, BufferId buffer) const {
-  return absl::HashOf(site, static_cast<int>(index_->section), instance, buffer.index) | 1;
-}
-
-void MemoryModel::ReportRace(const Accessor& who, bool writes, int32_t other, bool other_writes,
-                             BufferId buffer, const ByteMap::Cell& cell) {
-  if (!other_writes) errors_.RetractRead(ReadKey(who.site, other, buffer));
-  if (!writes) errors_.RetractRead(ReadKey(who.site, who.instance, buffer));
-  const PlanSite site = sites_[who.site];
-  const Program& program = names_.model().program(site.program);
-  const Instance& o = index_->programs[site.program].instances[other];
-  const Instruction* other_instruction = &InstructionOf(program, index_->section, o);
-  const uint64_t key = absl::HashOf(std::min(who.instruction, other_instruction),
-                                    std::max(who.instruction, other_instruction), buffer.index);
-  const int32_t first = std::min(who.instance, other), second = std::max(who.instance, other);
-  errors_.AddOnce(
-      PlanRule::kRace, key, {static_cast<int32_t>(index_->section), first, who.site}, 0, [&] {
-        const auto describe = [&](int32_t instance) {
-          const bool is_who = instance == who.instance;
-          return StrCat(
-              names_.Instance(site, *index_, instance, is_who ? who.instruction : nullptr),
-              (is_who ? writes : other_writes) ? " writes" : " reads");
-        };
-        const std::string first_stream = names_.StreamName(site, *index_, first);
-        const std::string second_stream = names_.StreamName(site, *index_, second);
-        return StrCat("race in ", Where(who.site), " ",
-                      names_.Bytes(site, buffer, cell.begin, cell.end), ": ", describe(first),
-                      " while ", describe(second), "; nothing orders them: a wait on '",
-                      second_stream, "' before #", second, " for an event recorded on '",
-                      first_stream, "' after #", first, " is missing");
-      });
-}
-
-std::string MemoryModel::Describe(int32_t site, const ByteMap::Cell& cell) const {
-  const bool nothing = cell.content.term == kNothingTerm;
-  if (cell.writer == kNobody) return "nothing: they were never written";
-  if (cell.writer == kSession) {
-    return nothing ? "nothing certain: the session puts two values there"
-                   : StrCat(names_.Term(terms_, cell.content.term), ", put there by the session");
-  }
-  const std::string text =
-      nothing ? "scratch or half-written data" : names_.Term(terms_, cell.content.term);
-  const SectionIndex& index = *known_sections_[static_cast<int>(cell.section)];
-  const bool other_section = index_ == nullptr || index_->section != cell.section;
-  return StrCat(text, ", written by ", other_section ? StrCat(SectionName(cell.section), " ") : "",
-                names_.Instance(sites_[site], index, cell.writer));
-}
-
-// Where two terms part: "made from 'w1' of microbatch 0 instead of param 'w'".
-std::string MemoryModel::Difference(int32_t expected, int32_t found) const {
-  const Term *e = &terms_.term(expected), *f = &terms_.term(found);
-  if (names_.Term(terms_, expected) != names_.Term(terms_, found)) return "";
-  for (bool deeper = true; deeper;) {
-    deeper = false;
-    if (e->kind != TermKind::kResult || f->kind != TermKind::kResult) break;
-    if (terms_.application(e->subject).node != terms_.application(f->subject).node) break;
-    const auto wanted = terms_.children(e->subject), had = terms_.children(f->subject);
-    for (size_t i = 0; i < wanted.size() && i < had.size(); ++i) {
-      if (wanted[i] == had[i]) continue;
-      expected = wanted[i];
-      found = had[i];
-      e = &terms_.term(expected);
-      f = &terms_.term(found);
-      deeper = true;
-      break;
-    }
-  }
-  return StrCat(" (made from ", names_.Term(terms_, found), " instead of ",
-                names_.Term(terms_, expected), ")");
-}
-
-PlanRule MemoryModel::StaleRule(const Accessor& who, ValueRef ref, const ByteMap::Cell& cell,
-                                std::string& why) const {
-  const Value& value = names_.model().graphs.value(ref);
-  const PlanBundle& plan = *names_.model().plan;
-  if (value.kind == ValueKind::kResult) {
-    const int32_t node = names_.model().graphs.GlobalNode(ref.graph, value.producer);
-    for (const SectionIndex* index : known_sections_) {
-      if (index != nullptr && index->FindExecution(node, who.microbatch) != nullptr) {
-        return PlanRule::kStaleRead;
-      }
-    }
-    why = StrCat("; no instruction computes '", value.name, "' for microbatch ", who.microbatch);
-    return PlanRule::kCompute;
-  }
-  if (ref.graph != 0) return PlanRule::kStaleRead;
-  for (const Program& program : plan.programs) {
-    const auto& bindings = value.kind == ValueKind::kInput ? program.inputs : program.loads;
-    const bool bound =
-        std::ranges::any_of(bindings, [&](const Binding& b) { return b.value == ref.value; });
-    if (bound) return cell.writer == kNobody ? PlanRule::kBinding : PlanRule::kStaleRead;
-  }
-  why = StrCat("; no program binds '", value.name, "'");
-  return PlanRule::kBinding;
-}
-
-void MemoryModel::ReportStale(const Accessor& who, const PlacedSlice& place, int32_t term,
-                              const ByteMap::Cell& cell) {
-  const PlanSite site = sites_[who.site];
-  const Slice& slice = names_.model().program(site.program).slices[place.slice.index];
-  std::string why;
-  const PlanRule rule = StaleRule(who, slice.value, cell, why);
-  const uint64_t key = absl::HashOf(who.instruction, place.slice.index, static_cast<int>(rule));
-  errors_.AddOnce(rule, key, PlaceOf(who), ReadKey(who.site, who.instance, place.buffer), [&] {
-    const bool body_ends =
-        cell.writer == who.instance && std::holds_alternative<Call>(who.instruction->body);
-    const std::string found =
-        body_ends ? StrCat(names_.Term(terms_, cell.content.term), " when this body ends")
-        : cell.content.term == term
-            ? StrCat("that at another offset or in another layout, ", Describe(who.site, cell))
-            : StrCat(Describe(who.site, cell), Difference(term, cell.content.term));
-    return StrCat(PlanRuleName(rule), " in ", Where(who.site), " ",
-                  names_.Bytes(site, place.buffer, cell.begin, cell.end), ": ",
-                  names_.Instance(site, *index_, who.instance, who.instruction), " reads '",
-                  names_.model().graphs.value(slice.value).name, "' and must find ",
-                  names_.Term(terms_, term), "; the bytes hold ", found, why);
-  });
 }
 
 }  // namespace millrace

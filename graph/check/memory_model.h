@@ -100,14 +100,16 @@ class MemoryModel {
   ByteMap& map(int32_t site, BufferId buffer) { return maps_[site][buffer.index]; }
   std::vector<std::vector<ByteMap>>& maps() { return maps_; }
   int64_t accesses() const { return accesses_; }
-  // More work was done than a plan that is worth checking takes.
+  // Work is counted in cells looked at; after too much of it the check should give up, since no
+  // plan worth checking takes as much.
+  void AddWork(int64_t cells) { work_ += cells; }
   bool exhausted() const { return work_ > kMaxWork; }
 
   // "'h' of microbatch 1, written by stream ..."
   std::string Describe(int32_t site, const ByteMap::Cell& cell) const;
 
  private:
-  static constexpr int64_t kMaxWork = int64_t{1} << 32;
+  static constexpr int64_t kMaxWork = int64_t{1} << 29;  // cells: some ten seconds
 
   bool Races(const Accessor& who, int32_t instance) const {
     return instance != who.instance && !order_->IsBefore(who.site, instance, who.clock);
@@ -121,6 +123,7 @@ class MemoryModel {
                   BufferId buffer, const ByteMap::Cell& cell);
   void ReportStale(const Accessor& who, const PlacedSlice& place, int32_t term,
                    const ByteMap::Cell& cell);
+  bool IsComputed(const SectionIndex& index, int32_t node, int32_t microbatch) const;
   PlanRule StaleRule(const Accessor& who, ValueRef value, const ByteMap::Cell& cell,
                      std::string& why) const;
   std::string Difference(int32_t expected, int32_t found) const;

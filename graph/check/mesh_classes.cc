@@ -101,7 +101,11 @@ class ClassFinder {
 
   void AddPeer(const Peer& peer) {
     if (peer.coordinates.empty()) return;
-    if (std::find(peers_.begin(), peers_.end(), peer.coordinates) != peers_.end()) return;
+    std::string text;
+    for (const auto& [axis, expr] : peer.coordinates) {
+      StrAppend(&text, axis, "=", ToString(expr, mesh_), ";");
+    }
+    if (!peer_texts_.insert(text).second) return;
     if (peers_.size() >= kMaxPeers) return TooMany();
     peers_.push_back(peer.coordinates);
     for (const auto& [axis, expr] : peer.coordinates) {
@@ -258,6 +262,7 @@ class ClassFinder {
   ErrorList& errors_;
   std::vector<std::set<std::tuple<int64_t, int64_t, int64_t>>> terms_;
   std::vector<std::vector<std::pair<int, LinearExpr>>> peers_;
+  std::set<std::string> peer_texts_;  // of peers_
   std::vector<bool> peer_axis_;
   std::set<int> group_axes_;
   bool peers_use_microbatch_ = false;

@@ -19,6 +19,7 @@ struct PlanModel {
   const PlanBundle* plan = nullptr;
   GraphIndex graphs;
   std::vector<std::vector<Footprint>> footprints;  // by program and slice
+  std::vector<bool> is_filled, is_output;  // graph 0: values the session puts or reads somewhere
 
   const Program& program(int32_t p) const { return plan->programs[p]; }
 };

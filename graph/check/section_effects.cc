@@ -176,12 +176,13 @@ void SectionEffects::CheckAlias(const Accessor& who, const NodeRun& run,
     return std::tie(a->place.buffer, a->place.begin, a->is_output, a->index) <
            std::tie(b->place.buffer, b->place.begin, b->is_output, b->index);
   });
-  for (size_t i = 0; i < sorted.size(); ++i) {
+  for (size_t i = 0; i < sorted.size() && !memory_.exhausted(); ++i) {
     const Operand& a = *sorted[i];
     const int64_t end = a.place.begin + a.place.footprint->span_bytes;
     for (size_t j = i + 1; j < sorted.size(); ++j) {
       const Operand& b = *sorted[j];
       if (b.place.buffer != a.place.buffer || b.place.begin >= end) break;
+      memory_.AddWork(1);
       if (!a.is_output && !b.is_output) continue;
       if (!Overlap(*a.place.footprint, a.place.begin, *b.place.footprint, b.place.begin)) continue;
       if (a.is_output != b.is_output &&

@@ -59,6 +59,8 @@ class SectionEffects {
   // One body of a call, from the state before the call: what its bytes hold at the end. The state
   // is put back.
   std::vector<OldContent> RunBody(const Accessor& who, const CallBody& body, int32_t graph);
+  void CheckBorder(const Accessor& who, const Node& node, const CallBody& body,
+                   std::span<const SliceId> inside, std::span<const SliceId> outside);
   void MergeBodies(int32_t site, std::vector<std::vector<OldContent>> results);
 
   const PlanNames& names_;

@@ -72,7 +72,8 @@ class StructureChecker {
     Footprint& footprint = model_.footprints.back().emplace_back();
     const std::string where = StrCat(where_, ": slice ", s);
     if (!slice.buffer.valid() || slice.buffer.index >= std::ssize(program.buffers)) {
-      Fail(StrCat(where, " is in no buffer"));
+      Fail(StrCat(where, " is in no buffer (id ", slice.buffer.index, " of ",
+                  program.buffers.size(), ")"));
       return;
     }
     if (!IsValidExpr(slice.offset_bytes, plan_.mesh)) {
@@ -84,7 +85,8 @@ class StructureChecker {
       if (!model_.graphs.HasGraph(slice.value.graph) ||
           slice.value.value.index >=
               std::ssize(model_.graphs.graphs[slice.value.graph].graph->values)) {
-        Fail(StrCat(where, " is of a value that does not exist"));
+        Fail(StrCat(where, " is of a value that does not exist (id ", slice.value.value.index,
+                    " of graph ", slice.value.graph, ")"));
         return;
       }
       value = &model_.graphs.value(slice.value);
@@ -116,7 +118,8 @@ class StructureChecker {
     for (const ScheduleItem& item : program.schedule(section)) {
       if (!item.segment.valid() || item.segment.index >= std::ssize(program.segments)) {
         Fail(StrCat(where_, ": its ", SectionName(section),
-                    " schedule runs a segment that does not exist"));
+                    " schedule runs a segment that does not exist (id ", item.segment.index, " of ",
+                    program.segments.size(), ")"));
         continue;
       }
       const Segment& segment = program.segments[item.segment.index];
@@ -142,6 +145,7 @@ class StructureChecker {
         continue;
       }
       const Value& value = graph.value(binding.value);
+      (what == "output" ? model_.is_output : model_.is_filled)[binding.value.index] = true;
       const Slice& slice = program.slices[binding.slice.index];
       const std::string where = StrCat(where_, ": ", what, " binding of '", value.name, "'");
       if (slice.value != ValueRef{0, binding.value})
@@ -231,6 +235,8 @@ PlanModel CheckStructure(const PlanBundle& plan, const OpTraitsTable& traits, Er
   CheckMesh(plan, errors);
   if (!errors.ok()) return model;
   model.graphs = IndexGraphs(plan.graph, traits);
+  model.is_filled.assign(plan.graph.values.size(), false);
+  model.is_output.assign(plan.graph.values.size(), false);
   StructureChecker(plan, model, errors).CheckPrograms();
   return model;
 }

@@ -124,9 +124,13 @@ TEST(CheckCall, BordersMoveNothing) {
   b.Write();
   b.p->Launch("s", "y", {"z@8"}, {"y@4"});
   b.p->slice("then_a#1@6").offset_bytes = 7;
-  EXPECT_EQ(Verdict(b.t),
-            "alias in program 'p' segment 'main' instruction 1 (Call): If 'z' body 'then' input "
-            "'then_a' in buffer 'arena' does not lie on the very bytes of 'a' in buffer 'arena'");
+  EXPECT_EQ(
+      Verdict(b.t),
+      "alias in program 'p' step: stream 's' #1 call z z@arena[8,10) <- c@arena[2,3), "
+      "a@arena[6,8) {then: then_z#1@arena[8,10) <- then_a#1@arena[7,9)} {else: "
+      "else_z#2@arena[8,10) <- else_a#2@arena[6,8)} (segment 'main' microbatch 0): If 'z' body "
+      "'then': 'then_a' does not lie on the very bytes of 'a', but in buffer 'arena' bytes [7,9) "
+      "instead of buffer 'arena' bytes [6,8)");
 }
 
 TEST(CheckCall, BodiesStayOnTheStreamAndAmongThemselves) {

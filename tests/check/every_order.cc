@@ -30,14 +30,15 @@ struct Range {
 struct Op {
   int program = 0, stream = 0, item = 0, microbatch = 0;
   const Instruction* instruction = nullptr;
-  int record = -1;   // Wait: the op of its Record
-  int partner = -1;  // Send, Recv: whom it meets
-  std::vector<Range> inputs, outputs;
+  int record = -1;                     // Wait: the op of its Record
+  int partner = -1;                    // Send, Recv: whom it meets
+  std::vector<Range> inputs, outputs;  // of both bodies, for a Call
 };
 
 class EveryOrder {
  public:
-  EveryOrder(const PlanBundle& plan, const OpTraitsTable& traits) : plan_(plan), traits_(traits) {}
+  EveryOrder(const PlanBundle& plan, const OpTraitsTable& traits)
+      : plan_(plan), traits_(traits), graphs_(FlattenGraphs(plan.graph)) {}
 
   std::string Run() {
     Memory memory;
@@ -74,27 +75,39 @@ class EveryOrder {
   }
 
   // What a node makes of these inputs.
-  Bytes Apply(NodeId node, int output, const std::vector<Bytes>& inputs) {
-    std::string key = StrCat("n", node.index, ".", output);
+  Bytes Apply(int graph, NodeId node, int output, const std::vector<Bytes>& inputs) {
+    std::string key = StrCat("n", graph, ".", node.index, ".", output);
     for (const Bytes& in : inputs) {
       for (int s : in) StrAppend(&key, ",", s);
       key += ";";
     }
     Bytes bytes;
-    const ValueId value = plan_.graph.node(node).outputs[output];
-    for (int64_t i = 0; i < ByteSize(plan_.graph.value(value).type); ++i) {
+    const ValueId value = graphs_[graph]->node(node).outputs[output];
+    for (int64_t i = 0; i < ByteSize(graphs_[graph]->value(value).type); ++i) {
       bytes.push_back(Intern(StrCat(key, "[", i, "]")));
     }
     return bytes;
   }
 
+  bool Runs(const Program& program, const InstructionBody& body, int graph, NodeId node) const {
+    if (const Launch* l = std::get_if<Launch>(&body)) return l->graph == graph && l->node == node;
+    const Call* call = std::get_if<Call>(&body);
+    if (call == nullptr) return false;
+    if (graph == 0 && call->node == node) return true;
+    for (const CallBody& b : call->bodies) {
+      for (const Instruction& i : program.segments[b.segment.index].instructions) {
+        if (Runs(program, i.body, graph, node)) return true;
+      }
+    }
+    return false;
+  }
+
   // Schedule items of a program that run the node for a microbatch.
-  std::vector<int> ItemsOf(int program, NodeId node, int microbatch) const {
+  std::vector<int> ItemsOf(int program, int graph, NodeId node, int microbatch) const {
     std::vector<int> items;
     for (const Op& op : ops_) {
-      const Launch* launch = std::get_if<Launch>(&op.instruction->body);
-      if (op.program == program && op.microbatch == microbatch && launch != nullptr &&
-          launch->node == node) {
+      if (op.program == program && op.microbatch == microbatch &&
+          Runs(plan_.programs[program], op.instruction->body, graph, node)) {
         items.push_back(op.item);
       }
     }
@@ -109,7 +122,7 @@ class EveryOrder {
       const Value& value = plan_.graph.value(u.value);
       if (value.kind != ValueKind::kResult) continue;
       for (int mb = 0; mb < plan_.microbatches; ++mb) {
-        const std::vector<int> items = ItemsOf(program, value.producer, mb);
+        const std::vector<int> items = ItemsOf(program, 0, value.producer, mb);
         if (!items.empty()) result.push_back({items[0], mb});
       }
     }
@@ -123,38 +136,64 @@ class EveryOrder {
     return ValueId();
   }
 
-  Bytes Reference(ValueId id, int microbatch, int program, int item, int depth = 0) {
+  Bytes Reference(ValueId id, int microbatch, int program, int item) {
+    return Reference({0, id}, microbatch, program, item, 0);
+  }
+  Bytes Reference(ValueRef ref, int microbatch, int program, int item, int depth) {
     if (depth > 20) return {Intern("endless"), Intern("endless")};
-    const Value& value = plan_.graph.value(id);
+    const Graph& graph = *graphs_[ref.graph];
+    const Value& value = graph.value(ref.value);
+    if (ref.graph != 0 && value.kind == ValueKind::kInput) {
+      const auto place =
+          std::find(graph.inputs.begin(), graph.inputs.end(), ref.value) - graph.inputs.begin();
+      return Reference({0, CallerOf(ref.graph).inputs[place + 1]}, microbatch, program, item,
+                       depth + 1);
+    }
     switch (value.kind) {
       case ValueKind::kInput:
-        return Symbols(StrCat("x", step_, "."), id, microbatch);
+        return Symbols(StrCat("x", step_, "."), ref.value, microbatch);
       case ValueKind::kConstant:
-        return Symbols("c", id, 0);
+        return Symbols("c", ref.value, 0);
       case ValueKind::kParam: {
         const std::pair<int, int>* last = nullptr;
-        const auto updates = Updates(program, id);
+        const auto updates = Updates(program, ref.value);
         for (const auto& u : updates) {
           if (u.first < item) last = &u;
         }
-        return last == nullptr ? params_[id]
-                               : Reference(UpdateValue(id), last->second, program, item, depth + 1);
+        return last == nullptr
+                   ? params_[ref.value]
+                   : Reference({0, UpdateValue(ref.value)}, last->second, program, item, depth + 1);
       }
       case ValueKind::kResult:
         break;
     }
+    FindFirst(ref.graph, value.producer, microbatch, program, item);
+    std::vector<Bytes> inputs;
+    for (ValueId in : graph.node(value.producer).inputs) {
+      inputs.push_back(Reference({ref.graph, in}, microbatch, program, item, depth + 1));
+    }
+    return Apply(ref.graph, value.producer, value.result_index, inputs);
+  }
+
+  // The place that computes an instance first decides what it reads; if none does, the reader's.
+  void FindFirst(int graph, NodeId node, int microbatch, int& program, int& item) const {
     for (int p = 0; p < static_cast<int>(plan_.programs.size()); ++p) {
-      const std::vector<int> items = ItemsOf(p, value.producer, microbatch);
+      const std::vector<int> items = ItemsOf(p, graph, node, microbatch);
       if (items.empty()) continue;
       program = p;
       item = items[0];
-      break;
+      return;
     }
-    std::vector<Bytes> inputs;
-    for (ValueId in : plan_.graph.node(value.producer).inputs) {
-      inputs.push_back(Reference(in, microbatch, program, item, depth + 1));
+  }
+
+  // The node of graph 0 that a nested graph belongs to.
+  const Node& CallerOf(int graph) const {
+    for (const Node& node : plan_.graph.nodes) {
+      for (const Subgraph& sub : node.subgraphs) {
+        if (&sub.graph == graphs_[graph]) return node;
+      }
     }
-    return Apply(value.producer, value.result_index, inputs);
+    return plan_.graph.nodes[0];
   }
 
   // --- Where things lie ---
@@ -207,17 +246,29 @@ class EveryOrder {
     std::set<Memory> ends;
     Explore(std::vector<int>(streams_.size(), 0), memory, seen, ends);
     if (!wrong_.empty()) return;
-    memory = *ends.begin();  // no races: there is one
     std::map<ValueId, Bytes> newest = params_;
-    if (section == Section::kStep) {
-      newest = NewestParams();
-      CheckEnd(&Program::outputs, plan_.microbatches, memory,
-               [&](ValueId v, int mb, int p) { return Reference(v, mb, p, 0); });
+    if (section == Section::kStep) newest = NewestParams();
+    for (const Memory& end : ends) {
+      if (section == Section::kStep) {
+        CheckEnd(&Program::outputs, plan_.microbatches, end,
+                 [&](ValueId v, int mb, int p) { return Reference(v, mb, p, 0); });
+      }
+      CheckEnd(&Program::loads, 1, end, [&](ValueId v, int, int) {
+        return plan_.graph.value(v).kind == ValueKind::kParam ? newest[v] : Bytes();
+      });
     }
-    CheckEnd(&Program::loads, 1, memory, [&](ValueId v, int, int) {
-      return plan_.graph.value(v).kind == ValueKind::kParam ? newest[v] : Bytes();
-    });
     params_ = newest;
+    // Without races only branches make ends differ; bytes that do are good for nothing.
+    memory = *ends.begin();
+    for (const Memory& end : ends) {
+      for (size_t p = 0; p < memory.size(); ++p) {
+        for (size_t b = 0; b < memory[p].size(); ++b) {
+          for (size_t i = 0; i < memory[p][b].size(); ++i) {
+            if (memory[p][b][i] != end[p][b][i]) memory[p][b][i] = 0;
+          }
+        }
+      }
+    }
   }
 
   std::map<ValueId, Bytes> NewestParams() {
@@ -290,7 +341,9 @@ class EveryOrder {
     } else if (const Launch* l = std::get_if<Launch>(&body)) {
       for (SliceId s : l->inputs) op.inputs.push_back(range(s));
       for (SliceId s : l->outputs) op.outputs.push_back(range(s));
-      CheckAlias(op, *l);
+      CheckAlias(*l, op.inputs, op.outputs);
+    } else if (const Call* call = std::get_if<Call>(&body)) {
+      PrepareCall(op, *call);
     } else if (const Copy* c = std::get_if<Copy>(&body)) {
       op.inputs = {range(c->from)};
       op.outputs = {range(c->to)};
@@ -302,11 +355,39 @@ class EveryOrder {
     }
   }
 
-  void CheckAlias(const Op& op, const Launch& launch) {
-    const OpTraits& traits = traits_.at(plan_.graph.node(launch.node).op);
-    for (size_t o = 0; o < op.outputs.size(); ++o) {
-      for (size_t i = 0; i < op.inputs.size(); ++i) {
-        const Range &out = op.outputs[o], &in = op.inputs[i];
+  void PrepareCall(Op& op, const Call& call) {
+    const Program& program = plan_.programs[op.program];
+    const auto range = [&](SliceId s) { return RangeOf(op.program, s, op.microbatch); };
+    const auto same_bytes = [&](SliceId a, SliceId b) {
+      const Range x = range(a), y = range(b);
+      if (x.buffer != y.buffer || x.begin != y.begin) Wrong("border of a body");
+    };
+    op.inputs = {range(call.inputs[0])};
+    for (SliceId s : call.outputs) op.outputs.push_back(range(s));
+    for (const CallBody& body : call.bodies) {
+      for (size_t k = 0; k < body.inputs.size(); ++k) {
+        same_bytes(body.inputs[k], call.inputs[k + 1]);
+      }
+      for (size_t k = 0; k < body.outputs.size(); ++k) same_bytes(body.outputs[k], call.outputs[k]);
+      for (const Instruction& i : program.segments[body.segment.index].instructions) {
+        if (i.stream != op.instruction->stream) Wrong("body on another stream");
+        const Launch& launch = std::get<Launch>(i.body);
+        std::vector<Range> inputs, outputs;
+        for (SliceId s : launch.inputs) inputs.push_back(range(s));
+        for (SliceId s : launch.outputs) outputs.push_back(range(s));
+        CheckAlias(launch, inputs, outputs);
+        op.inputs.insert(op.inputs.end(), inputs.begin(), inputs.end());
+        op.outputs.insert(op.outputs.end(), outputs.begin(), outputs.end());
+      }
+    }
+  }
+
+  void CheckAlias(const Launch& launch, const std::vector<Range>& inputs,
+                  const std::vector<Range>& outputs) {
+    const OpTraits& traits = traits_.at(graphs_[launch.graph]->node(launch.node).op);
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        const Range &out = outputs[o], &in = inputs[i];
         if (!out.Touches(in)) continue;
         bool allowed = false;
         for (const InPlacePair& pair : traits.in_place) {
@@ -380,8 +461,12 @@ class EveryOrder {
         if (op.partner < id) continue;  // the other one stands for both
         ++next[ops_[op.partner].stream];
       }
-      Execute(op, after);
-      Explore(std::move(next), std::move(after), seen, ends);
+      const bool branches = std::holds_alternative<Call>(op.instruction->body);
+      for (int branch = 0; branch < (branches ? 2 : 1); ++branch) {
+        Memory result = after;
+        Execute(op, branch, result);
+        Explore(next, std::move(result), seen, ends);
+      }
     }
   }
 
@@ -420,26 +505,53 @@ class EveryOrder {
     }
   }
 
-  void Execute(const Op& op, Memory& memory) {
+  void ExecuteLaunch(const Op& op, const Launch& launch, Memory& memory) {
+    int program = op.program, item = op.item;
+    FindFirst(launch.graph, launch.node, op.microbatch, program, item);
+    const Node& node = graphs_[launch.graph]->node(launch.node);
+    std::vector<Bytes> inputs;
+    for (size_t i = 0; i < launch.inputs.size(); ++i) {
+      inputs.push_back(Get(memory, RangeOf(op.program, launch.inputs[i], op.microbatch)));
+      const ValueRef wanted{launch.graph, node.inputs[i]};
+      if (inputs[i] != Reference(wanted, op.microbatch, program, item, 0)) {
+        Wrong(StrCat("wrong input ", i, " of ", node.name));
+      }
+    }
+    for (size_t o = 0; o < launch.outputs.size(); ++o) {
+      Put(memory, RangeOf(op.program, launch.outputs[o], op.microbatch),
+          Apply(launch.graph, launch.node, static_cast<int>(o), inputs));
+    }
+  }
+
+  void ExecuteCall(const Op& op, const Call& call, int branch, Memory& memory) {
+    int program = op.program, item = op.item;
+    FindFirst(0, call.node, op.microbatch, program, item);
+    const Node& node = plan_.graph.node(call.node);
+    std::vector<Bytes> inputs;
+    for (ValueId in : node.inputs) inputs.push_back(Reference(in, op.microbatch, program, item));
+    if (Get(memory, op.inputs[0]) != inputs[0]) Wrong("wrong condition");
+    const CallBody& body = call.bodies[branch];
+    const Program& p = plan_.programs[op.program];
+    for (const Instruction& i : p.segments[body.segment.index].instructions) {
+      ExecuteLaunch(op, std::get<Launch>(i.body), memory);
+    }
+    for (size_t k = 0; k < body.outputs.size(); ++k) {
+      const Range r = RangeOf(op.program, body.outputs[k], op.microbatch);
+      const ValueRef output = p.slices[body.outputs[k].index].value;
+      if (Get(memory, r) != Reference(output, op.microbatch, op.program, op.item, 0)) {
+        Wrong("a body does not leave its output");
+      }
+      Put(memory, r, Apply(0, call.node, static_cast<int>(k), inputs));
+    }
+  }
+
+  void Execute(const Op& op, int branch, Memory& memory) {
+    if (!wrong_.empty()) return;
     const InstructionBody& body = op.instruction->body;
     if (const Launch* launch = std::get_if<Launch>(&body)) {
-      std::vector<Bytes> inputs;
-      const Node& node = plan_.graph.node(launch->node);
-      for (size_t i = 0; i < op.inputs.size(); ++i) {
-        inputs.push_back(Get(memory, op.inputs[i]));
-        // The place that computes the instance first decides what it reads.
-        int program = op.program, item = op.item;
-        for (int p = static_cast<int>(plan_.programs.size()) - 1; p >= 0; --p) {
-          const std::vector<int> items = ItemsOf(p, launch->node, op.microbatch);
-          if (!items.empty()) std::tie(program, item) = std::make_pair(p, items[0]);
-        }
-        if (inputs[i] != Reference(node.inputs[i], op.microbatch, program, item)) {
-          Wrong(StrCat("wrong input ", i, " of ", node.name));
-        }
-      }
-      for (size_t o = 0; o < op.outputs.size(); ++o) {
-        Put(memory, op.outputs[o], Apply(launch->node, static_cast<int>(o), inputs));
-      }
+      ExecuteLaunch(op, *launch, memory);
+    } else if (const Call* call = std::get_if<Call>(&body)) {
+      ExecuteCall(op, *call, branch, memory);
     } else if (std::holds_alternative<Copy>(body)) {
       Put(memory, op.outputs[0], Get(memory, op.inputs[0]));
     } else if (op.partner >= 0) {
@@ -452,6 +564,7 @@ class EveryOrder {
 
   const PlanBundle& plan_;
   const OpTraitsTable& traits_;
+  const std::vector<const Graph*> graphs_;
   std::string wrong_;
   std::map<std::string, int> symbols_;
   std::map<ValueId, Bytes> params_;  // at the start of the step

@@ -36,10 +36,22 @@ class Generator {
     std::vector<ValueId> values = {b.Input("x", type), b.Param("w", type, InitData({})),
                                    b.Constant("c", Tensor::Zeros(type))};
     const size_t nodes = 2 + Below(3);
+    const size_t branch = Chance(30) ? Below(nodes) : nodes;  // the If, if any
+    const ValueId condition = branch < nodes ? b.Input("k", {DType::kBool, {1}}) : ValueId();
     for (size_t n = 0; n < nodes; ++n) {
       std::vector<ValueId> inputs = {Chance(60) ? values.back() : values[Below(values.size())]};
       if (Chance(40)) inputs.push_back(values[Below(values.size())]);
-      const ValueId v = b.Op(Chance(30) ? "InPlace" : "Fn", inputs, {}, StrCat("n", n));
+      ValueId v;
+      if (n == branch) {
+        const size_t captures = inputs.size();
+        inputs.insert(inputs.begin(), condition);
+        Node& node = b.AddNode("If", inputs, {}, StrCat("n", n));
+        node.subgraphs.push_back({"then_branch", MakeBody("then", captures, type)});
+        node.subgraphs.push_back({"else_branch", MakeBody("else", captures, type)});
+        v = node.outputs[0];
+      } else {
+        v = b.Op(Chance(30) ? "InPlace" : "Fn", inputs, {}, StrCat("n", n));
+      }
       b.graph().value(v).type = type;
       b.graph().value(v).typed = true;
       values.push_back(v);
@@ -51,6 +63,22 @@ class Generator {
     }
     if (Chance(50)) b.AddUpdate(values[1], values[3 + Below(nodes)]);
     plan_.graph = std::move(b).Build();
+  }
+
+  Graph MakeBody(const std::string& name, size_t captures, const TensorType& type) {
+    GraphBuilder b(name);
+    std::vector<ValueId> values;
+    for (size_t i = 0; i < captures; ++i) values.push_back(b.Input(StrCat(name, "_a", i), type));
+    const size_t nodes = 1 + Below(2);
+    for (size_t n = 0; n < nodes; ++n) {
+      const ValueId v = b.Op(Chance(30) ? "InPlace" : "Fn", {values[Below(values.size())]}, {},
+                             StrCat(name, "_n", n));
+      b.graph().value(v).type = type;
+      b.graph().value(v).typed = true;
+      values.push_back(v);
+    }
+    b.Output(values.back());
+    return std::move(b).Build();
   }
 
   bool IsIn(size_t program, size_t node) const { return (node < cut_) == (program == 0); }
@@ -68,7 +96,7 @@ class Generator {
     slice.value = {0, v};
     slice.buffer = BufferId(0);
     slice.offset_bytes = size_;
-    slice.size_bytes = 2;
+    slice.size_bytes = ByteSize(value.type);
     if (each) slice.offset_bytes.terms.push_back({.variable = kMicrobatchVar, .scale = 2});
     size_ += each ? 2 * plan_.microbatches : 2;
     program_->slices.push_back(slice);
@@ -109,8 +137,13 @@ class Generator {
     slices_.clear();
     written_on_.clear();
     size_ = 0;
-    program_->segments.push_back({"first", 0, {}});
     const size_t nodes = plan_.graph.nodes.size();
+    for (size_t n = 0; n < nodes; ++n) {
+      if (plan_.graph.nodes[n].op != "If" || !IsIn(p, n)) continue;
+      program_->segments.push_back({"then", 1, {}});
+      program_->segments.push_back({"else", 2, {}});
+    }
+    program_->segments.push_back({"first", 0, {}});
     const size_t split = Chance(50) ? Below(nodes) : nodes;  // where the second segment begins
     for (size_t n = 0; n < nodes; ++n) {
       if (n == split && n > 0) {
@@ -146,6 +179,12 @@ class Generator {
       launch.inputs.push_back(SliceOf(in));
     }
     const ValueId out = node.outputs[0];
+    if (node.op == "If") {
+      AddCall(id, stream, launch.inputs);
+      written_on_[out] = stream;
+      SendResult(p, out, stream);
+      return;
+    }
     if (node.op == "InPlace" && Chance(70)) {  // over its input, whoever else needs that
       Slice slice = program_->slices[launch.inputs[0].index];
       slice.value = {0, out};
@@ -155,6 +194,52 @@ class Generator {
     launch.outputs.push_back(SliceOf(out));
     Append(stream, std::move(launch));
     written_on_[out] = stream;
+    SendResult(p, out, stream);
+  }
+
+  // A slice of a body's value on the bytes of one outside.
+  SliceId SameBytes(ValueRef inside, SliceId outside) {
+    Slice slice = program_->slices[outside.index];
+    slice.value = inside;
+    program_->slices.push_back(slice);
+    return SliceId(program_->slices.size() - 1);
+  }
+
+  void AddCall(NodeId id, StreamId stream, const std::vector<SliceId>& inputs) {
+    const Node& node = plan_.graph.node(id);
+    Call call{id, 0, inputs, {SliceOf(node.outputs[0])}, {}};
+    for (int32_t g = 1; g <= 2; ++g) {
+      const Graph& body = node.subgraphs[g - 1].graph;
+      std::map<ValueId, SliceId> slices;
+      CallBody result;
+      result.segment = SegmentId(g - 1);
+      for (size_t k = 0; k < body.inputs.size(); ++k) {
+        slices[body.inputs[k]] = SameBytes({g, body.inputs[k]}, inputs[k + 1]);
+        result.inputs.push_back(slices[body.inputs[k]]);
+      }
+      slices[body.outputs[0]] = SameBytes({g, body.outputs[0]}, call.outputs[0]);
+      result.outputs.push_back(slices[body.outputs[0]]);
+      for (size_t n = 0; n < body.nodes.size(); ++n) {
+        const ValueId out = body.nodes[n].outputs[0];
+        if (!slices.contains(out)) {
+          slices[out] = SameBytes({g, out}, call.outputs[0]);
+          program_->slices.back().offset_bytes = size_;
+          size_ += 2;
+        }
+        program_->segments[g - 1].instructions.push_back(
+            {stream, Launch{NodeId(n),
+                            g,
+                            "ref",
+                            {slices[body.nodes[n].inputs[0]]},
+                            {slices[out]},
+                            SliceId()}});
+      }
+      call.bodies.push_back(std::move(result));
+    }
+    Append(stream, std::move(call));
+  }
+
+  void SendResult(size_t p, ValueId out, StreamId stream) {
     if (p == 0 && cut_ < plan_.graph.nodes.size() && CrossesCut(out)) {
       const StreamId sender = AnyStream();
       Follow(sender, stream);
@@ -201,14 +286,18 @@ class Generator {
   }
 
   void MakeSchedule() {
-    const int segments = static_cast<int>(program_->segments.size());
-    if (Chance(10)) program_->init.push_back({SegmentId(0), 0});
-    if (plan_.microbatches == 2 && segments == 2 && Chance(50)) {
-      program_->step = {{SegmentId(0), 0}, {SegmentId(0), 1}, {SegmentId(1), 0}, {SegmentId(1), 1}};
-      return;
+    std::vector<SegmentId> segments;
+    for (size_t s = 0; s < program_->segments.size(); ++s) {
+      if (program_->segments[s].graph == 0) segments.push_back(SegmentId(s));
     }
-    for (int mb = 0; mb < plan_.microbatches; ++mb) {
-      for (int s = 0; s < segments; ++s) program_->step.push_back({SegmentId(s), mb});
+    if (Chance(10)) program_->init.push_back({segments[0], 0});
+    const bool by_segment = segments.size() == 2 && Chance(30);
+    const int inner = by_segment ? plan_.microbatches : static_cast<int>(segments.size());
+    const int outer = by_segment ? static_cast<int>(segments.size()) : plan_.microbatches;
+    for (int i = 0; i < outer; ++i) {
+      for (int j = 0; j < inner; ++j) {
+        program_->step.push_back({segments[by_segment ? i : j], by_segment ? j : i});
+      }
     }
   }
 

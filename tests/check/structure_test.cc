@@ -72,11 +72,11 @@ const BadPlan kBadPlans[] = {
     {"BrokenGraph", [](Everything& e) { e.t.plan().graph.nodes[0].outputs[0] = ValueId(77); },
      "the embedded graph: node 'h': an output id is out of range"},
     {"NoBuffer", [](Everything& e) { e.p().slice("h@0").buffer = BufferId(9); },
-     "program 'p': slice 1 is in no buffer"},
+     "program 'p': slice 1 is in no buffer (id 9 of 3)"},
     {"NoValue", [](Everything& e) { e.p().slice("h@0").value.value = ValueId(9); },
-     "program 'p': slice 1 is of a value that does not exist"},
+     "program 'p': slice 1 is of a value that does not exist (id 9 of graph 0)"},
     {"NoGraph", [](Everything& e) { e.p().slice("h@0").value.graph = 1; },
-     "program 'p': slice 1 is of a value that does not exist"},
+     "program 'p': slice 1 is of a value that does not exist (id 2 of graph 1)"},
     {"NoAxis",
      [](Everything& e) {
        e.p().slice("h@0").offset_bytes.terms.push_back({.variable = 0, .scale = 1});
@@ -93,9 +93,9 @@ const BadPlan kBadPlans[] = {
      "program 'p': two buffers are called 'arena'"},
     {"NoStream",
      [](Everything& e) { e.p().program().segments[0].instructions[0].stream = StreamId(5); },
-     "program 'p' segment 'step' instruction 0 (Launch): its stream does not exist"},
+     "program 'p' segment 'step' instruction 0 (Launch): its stream does not exist (id 5 of 1)"},
     {"NoNode", [](Everything& e) { e.body<Launch>(0).node = NodeId(5); },
-     "program 'p' segment 'step' instruction 0 (Launch): its node does not exist"},
+     "program 'p' segment 'step' instruction 0 (Launch): its node does not exist (id 5 of 2)"},
     {"OtherGraph", [](Everything& e) { e.body<Launch>(0).graph = 1; },
      "program 'p' segment 'step' instruction 0 (Launch): it names graph 1; its segment runs graph "
      "0"},
@@ -126,7 +126,7 @@ const BadPlan kBadPlans[] = {
      "program 'p' segment 'step' instruction 1 (Copy): it copies between slices of different "
      "values"},
     {"NoEvent", [](Everything& e) { e.body<Wait>(5).event = EventId(3); },
-     "program 'p' segment 'step' instruction 5 (Wait): its event does not exist"},
+     "program 'p' segment 'step' instruction 5 (Wait): its event does not exist (id 3 of 1)"},
     {"HostInputOnDevice",
      [](Everything& e) {
        e.p().slice("x@host:0").buffer = BufferId(0);
@@ -162,7 +162,7 @@ const BadPlan kBadPlans[] = {
      [](Everything& e) {
        e.p().program().step = {{SegmentId(4), 0}};
      },
-     "program 'p': its step schedule runs a segment that does not exist"},
+     "program 'p': its step schedule runs a segment that does not exist (id 4 of 1)"},
     {"NoSuchMicrobatch",
      [](Everything& e) {
        e.p().program().step = {{SegmentId(0), 1}};
