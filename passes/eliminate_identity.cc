@@ -44,10 +44,14 @@ absl::StatusOr<bool> EliminateIdentity(Graph& graph, PassContext& context) {
             StrCat("graph output '", graph.value(out).name, "' needs a value of its own"));
         continue;
       }
+      context.Applied("drop-identity", {node.name},
+                      StrCat("node '", graph.node(graph.value(in).producer).name,
+                             "' now gives output '", graph.value(out).name, "'"));
       TakeOverOutput(graph, out, in);
+    } else {
+      context.Applied("drop-identity", {node.name},
+                      StrCat("readers now read '", graph.value(in).name, "'"));
     }
-    context.Applied("drop-identity", {node.name},
-                    StrCat("readers now read '", graph.value(in).name, "'"));
     replacement[out.index] = in;
     keep[n] = 0;
     changed = true;

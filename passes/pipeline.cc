@@ -47,7 +47,9 @@ absl::StatusOr<CompileResult> Compile(Graph graph, const MachineSpec& machine, c
   // Where.
   MILLRACE_ASSIGN_OR_RETURN(const auto device_name, ParseDeviceName(options.device));
   const auto& [kind, index] = device_name;
-  MILLRACE_ASSIGN_OR_RETURN(const DeviceLocation device, FindDevice(machine, kind, index));
+  const absl::StatusOr<DeviceLocation> found = FindDevice(machine, kind, index);
+  if (!found.ok()) return UsageError(StdView(found.status().message()));
+  const DeviceLocation& device = *found;
   if (kind != target.device_kind()) {
     return UsageError(StrCat("device ", options.device, " needs a target for ", kind, ", not for ",
                              target.device_kind()));
