@@ -142,29 +142,14 @@ class PlanReader {
   }
 
  private:
-  void ReadMesh(const std::optional<JsonReader>& list) {
-    int64_t devices = 1;
-    ForEach(list, [&](const JsonReader& reader) {
-      static constexpr std::string_view kKeys[] = {"axis", "size"};
-      std::optional<JsonReader> m[std::size(kKeys)];
-      if (!reader.Members(kKeys, m)) return;
-      MeshAxis axis;
-      axis.name = ReadName(Need(reader, m[0], "axis"), /*allow_empty=*/false);
-      axis.size = ReadInt(Need(reader, m[1], "size"), 1, kMaxInt32);
-      // Expressions name axes, so a name must not be mistaken there.
-      if (axis.name.find_first_of("+-*%() ") != std::string::npos || axis.name == "mb" ||
-          axis.name == "iter" || plan_.mesh.FindAxis(axis.name) >= 0) {
-        reader.Error(StrCat("'", axis.name, "' cannot name this axis"),
-                     "a name used once, without operators, neither 'mb' nor 'iter'");
-      }
-      if (devices > kMaxInt32 / axis.size) {
-        reader.Error("the mesh has too many devices", StrCat("at most ", kMaxInt32));
-      } else {
-        devices *= axis.size;
-      }
-      plan_.mesh.axes.push_back(std::move(axis));
-    });
-    names_.mesh = plan_.mesh;
+  void ReadMesh(const std::optional<JsonReader>& reader) {
+    if (!reader) return;
+    absl::StatusOr<Mesh> mesh = ParseMesh(ReadName(reader));
+    if (mesh.ok()) {
+      names_.mesh = plan_.mesh = *std::move(mesh);
+    } else {
+      reader->Error(StdView(mesh.status().message()));
+    }
   }
 
   bool ReadEmbeddedGraph(const std::optional<JsonReader>& reader) {

@@ -52,7 +52,9 @@ class PlanWriter {
     StrAppend(&out_, "{\n\"format\": \"millrace-plan\",\n\"version\": \"1.0\",\n\"name\": ",
               JsonString(plan_.name), ",\n\"machine\": ", JsonString(plan_.machine),
               ",\n\"microbatches\": ", plan_.microbatches, ",\n");
-    WriteMesh();
+    if (!plan_.mesh.axes.empty()) {
+      StrAppend(&out_, "\"mesh\": ", JsonString(ToString(plan_.mesh)), ",\n");
+    }
     std::string graph = GraphToJson(plan_.graph, /*with_types=*/true);
     while (!graph.empty() && graph.back() == '\n') graph.pop_back();
     StrAppend(&out_, "\"graph\": ", graph, ",\n\"programs\": [");
@@ -76,14 +78,6 @@ class PlanWriter {
     }
     if (!items.empty()) StrAppend(&out_, "\n", indent);
     out_ += "]";
-  }
-
-  void WriteMesh() {
-    if (plan_.mesh.axes.empty()) return;
-    WriteLines("mesh", "", plan_.mesh.axes, [&](const MeshAxis& axis) {
-      StrAppend(&out_, "{\"axis\": ", JsonString(axis.name), ", \"size\": ", axis.size, "}");
-    });
-    out_ += ",\n";
   }
 
   void WriteProgram(const Program& p) {

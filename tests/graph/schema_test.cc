@@ -41,7 +41,7 @@ constexpr char kMachine[] = R"({
 })";
 
 // An instruction of each kind; names are short, since every value is replaced by many others.
-constexpr char kPlan[] = R"({
+constexpr char kPlan[] = R"json({
   "format": "millrace-plan", "version": "1.0", "name": "p", "machine": "m", "microbatches": 2,
   "mesh": "data=2",
   "graph": {"format": "millrace-graph", "version": "1.0", "outputs": ["y"],
@@ -49,9 +49,8 @@ constexpr char kPlan[] = R"({
     "nodes": [{"name": "n", "op": "Relu", "inputs": ["x"], "outputs": ["y"]}]},
   "programs": [{"name": "p0", "device_kind": "cpu", "device_index": "data",
     "buffers": [{"name": "b", "space": "host", "size": 64}],
-    "slices": [{"value": "x", "graph": 0, "buffer": "b", "offset": "16*(mb%2)",
-               "size" : 16, "layout" : "strided", "strides" : [1]
-},
+    "slices": [{"value": "x", "graph": 0, "buffer": "b", "offset": "16*(mb%2)", "size": 16,
+                "layout": "strided", "strides": [1]},
                {"buffer": 0, "offset": 32, "size": 16}],
     "streams": [{"name": "s", "kind": "compute", "threads": 1, "priority": -1}],
     "events": ["e"],
@@ -71,9 +70,8 @@ constexpr char kPlan[] = R"({
       {"stream": "s", "do": "publish", "node": "n", "mailbox": "m", "slice": 0},
       {"stream": "s", "do": "takelatest", "node": "n", "mailbox": "m", "slice": 0}]}],
     "init": [["g", 0]], "step": [[0, 1]], "finish": [],
-    "loads": [], "inputs": [{"value": "x", "slice": 0}], "outputs": []
-}]
-})";
+    "loads": [], "inputs": [{"value": "x", "slice": 0}], "outputs": []}]
+})json";
 
 // What the schema says of each document; empty, with the test skipped, when it cannot be asked.
 std::vector<bool> SchemaVerdicts(std::string_view schema,
