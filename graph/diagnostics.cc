@@ -37,31 +37,35 @@ absl::Status Diagnostics::ToStatus() const {
 
 namespace {
 
-// Levenshtein distance, given up (returns limit + 1) once it must exceed `limit`.
+// Edits (insert, delete, replace, swap neighbours) that turn `a` into `b`, given up (returns
+// limit + 1) once they must exceed `limit`: optimal string alignment, row by row.
 int EditDistance(std::string_view a, std::string_view b, int limit) {
   const int n = static_cast<int>(a.size()), m = static_cast<int>(b.size());
   if (std::abs(n - m) > limit) return limit + 1;
-  std::vector<int> row(m + 1);
-  for (int j = 0; j <= m; ++j) row[j] = j;
+  std::vector<int> two_above, above(m + 1), row(m + 1);
+  for (int j = 0; j <= m; ++j) above[j] = j;
   for (int i = 1; i <= n; ++i) {
-    int diagonal = row[0];
     row[0] = i;
-    int best = row[0];
+    int best = i;
     for (int j = 1; j <= m; ++j) {
-      const int substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({substitute, row[j] + 1, row[j - 1] + 1});
+      row[j] =
+          std::min({above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1), above[j] + 1, row[j - 1] + 1});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        row[j] = std::min(row[j], two_above[j - 2] + 1);
+      }
       best = std::min(best, row[j]);
     }
     if (best > limit) return limit + 1;
+    two_above = above;
+    above = row;
   }
-  return row[m];
+  return above[m];
 }
 
 }  // namespace
 
 std::string NearestName(std::string_view name, std::span<const std::string> candidates) {
-  if (name.size() > 256) return "";
+  if (name.size() < 2 || name.size() > 256) return "";  // one letter is like any other
   int limit = std::max<int>(1, static_cast<int>(name.size()) / 3);
   std::string best;
   for (const std::string& candidate : candidates) {

@@ -55,7 +55,8 @@ class Diagnostics {
   int64_t total_ = 0;
 };
 
-// The candidate closest to `name` by edit distance (at most a third of its length), or "".
+// The candidate closest to `name` by edits, swaps of neighbours among them (at most a third of its
+// length), or "".
 // Deterministic: ties go to the first candidate.
 std::string NearestName(std::string_view name, std::span<const std::string> candidates);
 

@@ -90,7 +90,7 @@ int Main(int argc, char** argv) {
   }
   absl::Status status = Parse(app, argc, argv);
   if (status.ok() && action) status = action();
-  if (std::fflush(stdout) != 0 && status.ok()) {
+  if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && status.ok()) {
     status = absl::UnknownError("cannot write to standard output");
   }
   if (Interrupted()) {

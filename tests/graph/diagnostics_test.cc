@@ -47,6 +47,8 @@ TEST(NearestName, PrefersTheClosestThenTheFirst) {
   EXPECT_EQ(NearestName("Matmul", names), "MatMul");
   EXPECT_EQ(NearestName("Xelu", names), "Relu");
   EXPECT_EQ(NearestName("Convolution", names), "");
+  EXPECT_EQ(NearestName("Rleu", names), "Relu");  // two letters swapped are one mistake
+  EXPECT_EQ(NearestName("x", std::vector<std::string>{"y"}), "");
   EXPECT_EQ(DidYouMean("Softmx", names), "did you mean 'Softmax'?");
   EXPECT_EQ(NearestName(std::string(100000, 'a'), names), "");
 }

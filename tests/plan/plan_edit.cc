@@ -102,7 +102,8 @@ SliceId SliceIdAt(PlanBundle& plan, std::string_view path) {
   for (size_t i = 0; i < program.slices.size(); ++i) {
     const Slice& s = program.slices[i];
     const std::string_view name =
-        s.value.value.valid() ? graphs[s.value.graph]->value(s.value.value).name : "scratch";
+        s.value.value.valid() ? std::string_view(graphs[s.value.graph]->value(s.value.value).name)
+                              : std::string_view("scratch");
     if (name == value && program.buffers[s.buffer.index].name == buffer && skip-- == 0) {
       return SliceId(i);
     }

@@ -58,7 +58,7 @@ TEST(Inspect, GraphOnOneScreen) {
 
 TEST(Inspect, GraphAsTextAndAsDot) {
   const CommandResult text = RunMillrace({"inspect", Tiny(), "--text"});
-  EXPECT_THAT(text.out, AllOf(StartsWith("graph \"tiny\""), HasSubstr("MatMul(x, w)")));
+  EXPECT_THAT(text.out, AllOf(StartsWith("graph tiny"), HasSubstr("MatMul(x, w)")));
   const CommandResult dot = RunMillrace({"inspect", Tiny(), "--dot"});
   EXPECT_THAT(dot.out, AllOf(StartsWith("digraph \"tiny\" {"), HasSubstr("\"mm\\nMatMul\""),
                              HasSubstr("n0 -> n1 [label=\"f32[2,2]\"]"), testing::EndsWith("}\n")));
@@ -195,7 +195,7 @@ TEST(Check, APlanThatOutgrowsTheMachine) {
     "format": "millrace-machine", "version": "1.0", "name": "small",
     "devices": [{"name": "core", "kind": "cpu", "memory_bytes": 8, "memory_bandwidth": 1e9,
                  "peak_flops": {"f32": 1e9}}],
-    "nodes": [{"count": 1, "devices": [["core", 1]], "host_memory_bytes": 8,
+    "nodes": [{"count": 1, "devices": [{"name": "core"}], "host_memory_bytes": 8,
                "host_memory_bandwidth": 1e9}]
   })");
   const CommandResult result = RunMillrace({"check", TinyPlan(), "--machine", machine});

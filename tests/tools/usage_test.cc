@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "unknown option '--inptu'; did you mean '--input'?"},
         Mistake{"no_file", {"run"}, "run: file is required"},
         Mistake{"extra_argument", {"check", Tiny(), "other.json"}, "unknown argument 'other.json'"},
-        Mistake{"two_forms", {"inspect", Tiny(), "--dot", "--text"}, "--dot excludes --text"},
+        Mistake{"two_forms", {"inspect", Tiny(), "--dot", "--text"}, "--text excludes --dot"},
         Mistake{"not_a_number", {"run", Tiny(), "--iterations", "many"}, "--iterations"},
         Mistake{"no_steps", {"run", Tiny(), "--iterations", "0"}, "--iterations"},
         Mistake{"symbol", {"inspect", Tiny(), "--set", "M=3"}, "'M'"},
