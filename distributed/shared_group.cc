@@ -24,7 +24,7 @@ namespace millrace {
 struct SharedGroup {
   struct Member {
     Flag rounds;
-    const CollectiveSpec* spec = nullptr;
+    CollectiveSpec spec;  // a copy: others read it even when this member has failed and left
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
   };
@@ -78,7 +78,7 @@ class SharedGroupMember : public Group {
   absl::Status Run(Stream& stream, const CollectiveSpec& spec, const std::byte* input,
                    std::byte* output) override {
     SharedGroup::Member& self = group_->members[rank_];
-    self.spec = &spec;
+    self.spec = spec;
     self.input = input;
     self.output = output;
     MILLRACE_RETURN_IF_ERROR(Meet(stream));
@@ -101,7 +101,7 @@ class SharedGroupMember : public Group {
 
   absl::Status CheckSpecs(const CollectiveSpec& spec) const {
     for (int other = 0; other < ranks_; ++other) {
-      const CollectiveSpec& theirs = *group_->members[other].spec;
+      const CollectiveSpec& theirs = group_->members[other].spec;
       if (SameSpec(spec, theirs)) continue;
       return DistributedError(StrCat("rank ", rank_, " runs ", ToText(spec), " while rank ", other,
                                      " runs ", ToText(theirs)));

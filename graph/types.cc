@@ -88,10 +88,11 @@ std::string ToString(const TensorType& type) {
 
 Shape DenseStrides(const Shape& shape) {
   Shape strides = shape;
-  int64_t stride = 1;
+  // Unsigned: beside a dim of 0 the others may overflow, and then no stride is ever used.
+  uint64_t stride = 1;
   for (int i = shape.rank() - 1; i >= 0; --i) {
-    strides[i] = stride;
-    stride *= shape[i] > 0 ? shape[i] : 1;
+    strides[i] = static_cast<int64_t>(stride);
+    stride *= shape[i] > 0 ? static_cast<uint64_t>(shape[i]) : 1;
   }
   return strides;
 }

@@ -31,17 +31,14 @@ PlanBundle BusyPlan() {
 input x : f32[4,4]
 input c : bool[]
 a : f32[4,4] = Scale(x) {by = 2.0}
-branch: b : f32[4,4] = If(c, a) {
-  then_branch = graph "then" {
-    input a1 : f32[4,4]
-    twice: b1 : f32[4,4] = Scale(a1) {by = 2.0}
-    output b1
-  }
-  else_branch = graph "else" {
-    input a2 : f32[4,4]
-    thrice: b2 : f32[4,4] = Scale(a2) {by = 3.0}
-    output b2
-  }
+branch: b : f32[4,4] = If(c, a) graph then_branch {
+  input a1 : f32[4,4]
+  twice: b1 : f32[4,4] = Scale(a1) {by = 2.0}
+  output b1
+} graph else_branch {
+  input a2 : f32[4,4]
+  thrice: b2 : f32[4,4] = Scale(a2) {by = 3.0}
+  output b2
 }
 host: d : f32[4,4] = Scale(b)
 output d

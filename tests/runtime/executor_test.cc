@@ -283,31 +283,25 @@ TEST(ExecutorTest, AnIfRunsTheChosenBodyOnly) {
 input x : f32[1]
 input y : f32[1]
 is_small: c : bool[] = Less10(x)
-outer: z : f32[1] = If(c, x, y) {
-  then_branch = graph "then" {
-    input x1 : f32[1]
-    input y1 : f32[1]
-    is_small2: c1 : bool[] = Less10(y1)
-    inner: z1 : f32[1] = If(c1, x1) {
-      then_branch = graph "then2" {
-        input x2 : f32[1]
-        twice: z2 : f32[1] = Scale(x2) {by = 2.0}
-        output z2
-      }
-      else_branch = graph "else2" {
-        input x3 : f32[1]
-        thrice: z3 : f32[1] = Scale(x3) {by = 3.0}
-        output z3
-      }
-    }
-    output z1
+outer: z : f32[1] = If(c, x, y) graph then_branch {
+  input x1 : f32[1]
+  input y1 : f32[1]
+  is_small2: c1 : bool[] = Less10(y1)
+  inner: z1 : f32[1] = If(c1, x1) graph then_branch {
+    input x2 : f32[1]
+    twice: z2 : f32[1] = Scale(x2) {by = 2.0}
+    output z2
+  } graph else_branch {
+    input x3 : f32[1]
+    thrice: z3 : f32[1] = Scale(x3) {by = 3.0}
+    output z3
   }
-  else_branch = graph "else" {
-    input x4 : f32[1]
-    input y4 : f32[1]
-    fivefold: z4 : f32[1] = Scale(x4) {by = 5.0}
-    output z4
-  }
+  output z1
+} graph else_branch {
+  input x4 : f32[1]
+  input y4 : f32[1]
+  fivefold: z4 : f32[1] = Scale(x4) {by = 5.0}
+  output z4
 }
 after: w : f32[1] = Add(z, x)
 output w

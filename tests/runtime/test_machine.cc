@@ -1,6 +1,6 @@
 #include "tests/runtime/test_machine.h"
 
-#include <cstring>
+#include <cstdio>
 
 #include "distributed/in_process.h"
 #include "graph/strings.h"
@@ -43,6 +43,7 @@ TestMachine::TestMachine(int cpu_devices, const std::string& offload_directory,
 
 Graph GraphOf(std::string_view text) {
   absl::StatusOr<Graph> graph = ParseGraphText(text, "test");
+  if (!graph.ok()) std::fprintf(stderr, "%s\n", std::string(graph.status().message()).c_str());
   MILLRACE_CHECK(graph.ok());
   return *std::move(graph);
 }
