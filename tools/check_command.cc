@@ -80,10 +80,12 @@ void AddCheckCommand(CLI::App& app, CommandAction& action) {
   AddCommand<CheckOptions>(
       app, action, "check", "Say everything that is wrong with a graph or a plan", Check,
       [](CLI::App& command, CheckOptions& options) {
-        command.add_option("file", options.file, "Graph or plan file")->required();
-        AddRepeated(command, "--set", options.sets, "Bind a symbol of the graph: N=8");
-        command.add_option("--machine", options.machine,
-                           "Machine file whose capacities a plan must keep to");
+        command.add_option("file", options.file, "Graph or plan")->type_name("FILE")->required();
+        AddRepeated(command, "--set", "N=8", options.sets, "Bind a symbol of the graph");
+        command
+            .add_option("--machine", options.machine,
+                        "Machine whose capacities a plan must keep to")
+            ->type_name("FILE");
         command.add_flag("--json", options.json, "Print the report as JSON");
       });
 }

@@ -36,9 +36,19 @@ CLI::App* AddCommand(CLI::App& app, CommandAction& action, const std::string& na
   return command;
 }
 
-// An option that may be given several times, with one argument each.
-CLI::Option* AddRepeated(CLI::App& command, const std::string& name,
+// An option that may be given several times, with one argument each, shown as `form` in the help.
+CLI::Option* AddRepeated(CLI::App& command, const std::string& name, const std::string& form,
                          std::vector<std::string>& values, const std::string& doc);
+
+// An option with an integer from `min` to `max`.
+template <typename Int>
+CLI::Option* AddCount(CLI::App& command, const std::string& name, Int& value, Int min, Int max,
+                      const std::string& doc) {
+  // The range is for error messages, not for the help.
+  return command.add_option(name, value, doc)
+      ->type_name("COUNT")
+      ->check(CLI::Range(min, max).description(""));
+}
 
 // A JSON document of `format`, version 1.0, to be filled in key by key.
 using Json = nlohmann::ordered_json;

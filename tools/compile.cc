@@ -31,14 +31,14 @@ absl::StatusOr<int> CpuDevicesFor(const PlanBundle& plan) {
 }  // namespace
 
 void AddPlanningOptions(CLI::App& command, PlanningOptions& options) {
-  AddRepeated(command, "--set", options.sets, "Bind a symbol of the graph: N=8");
-  command.add_option("--device", options.device, "Where nodes run [cpu:0]");
-  command.add_option("--threads", options.threads, "Threads of the device [all it has]")
-      ->check(CLI::Range(1, 1024));
+  AddRepeated(command, "--set", "N=8", options.sets, "Bind a symbol of the graph");
+  command.add_option("--device", options.device, "Where nodes run [cpu:0]")->type_name("DEVICE");
+  AddCount(command, "--threads", options.threads, 1, 1024, "Threads of the device [all it has]");
   CLI::Option* machine =
-      command.add_option("--machine", options.machine, "Machine file to plan for [this machine]");
-  command.add_option("--cpu-devices", options.cpu_devices, "Split this machine into so many [1]")
-      ->check(CLI::Range(1, kMaxCpuDevices))
+      command.add_option("--machine", options.machine, "Machine to plan for [this one]")
+          ->type_name("FILE");
+  AddCount(command, "--cpu-devices", options.cpu_devices, 1, kMaxCpuDevices,
+           "Split this machine into so many cpu devices [1]")
       ->excludes(machine);
 }
 

@@ -88,12 +88,13 @@ absl::Status Devices(const DevicesOptions& options) {
 }  // namespace
 
 void AddDevicesCommand(CLI::App& app, CommandAction& action) {
-  AddCommand<DevicesOptions>(app, action, "devices", "List the devices there are", Devices,
-                             [](CLI::App& command, DevicesOptions& options) {
-                               command.add_option("--machine", options.machine,
-                                                  "Those of a machine file [this machine]");
-                               command.add_flag("--json", options.json, "Print as JSON");
-                             });
+  AddCommand<DevicesOptions>(
+      app, action, "devices", "List the devices there are", Devices,
+      [](CLI::App& command, DevicesOptions& options) {
+        command.add_option("--machine", options.machine, "Those of a machine [this one]")
+            ->type_name("FILE");
+        command.add_flag("--json", options.json, "Print as JSON");
+      });
 }
 
 }  // namespace millrace

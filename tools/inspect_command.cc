@@ -56,8 +56,8 @@ void AddInspectCommand(CLI::App& app, CommandAction& action) {
   AddCommand<InspectOptions>(
       app, action, "inspect", "Show what is in a graph or a plan", Inspect,
       [](CLI::App& command, InspectOptions& options) {
-        command.add_option("file", options.file, "Graph or plan file")->required();
-        AddRepeated(command, "--set", options.sets, "Bind a symbol of the graph: N=8");
+        command.add_option("file", options.file, "Graph or plan")->type_name("FILE")->required();
+        AddRepeated(command, "--set", "N=8", options.sets, "Bind a symbol of the graph");
         CLI::Option* text = command.add_flag("--text", options.text, "All of it, as text");
         CLI::Option* dot = command.add_flag("--dot", options.dot, "All of it, for Graphviz");
         CLI::Option* json = command.add_flag("--json", options.json, "The summary as JSON");

@@ -1,6 +1,6 @@
 // Ctrl-C. At most times it ends the process at once with exit code 130; while a Deferral lives (a
-// step runs, results are written) the first one is only noted, for main to return that code when the
-// command is done, and the second ends the process.
+// step runs, results are written) the first one is only noted, for main to return that code when
+// the command is done, and the second ends the process.
 #ifndef MILLRACE_TOOLS_INTERRUPT_H_
 #define MILLRACE_TOOLS_INTERRUPT_H_
 

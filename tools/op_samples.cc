@@ -8,7 +8,7 @@ namespace millrace {
 namespace {
 
 // Shapes of an op's operands, most specific first: convolution, row-wise with scale and bias,
-// matrices with a row of biases, matrices, data with a list of two indices.
+// matrices with a row of biases, matrices, data with a list of two indices, gradients of windows.
 const std::vector<std::vector<Shape>>& ShapeLists() {
   static const auto& lists = *new std::vector<std::vector<Shape>>{
       {{2, 16, 8, 8}, {16, 16, 3, 3}, {16}},
@@ -19,6 +19,9 @@ const std::vector<std::vector<Shape>>& ShapeLists() {
       {{64, 64}, {2}},
       {{64, 64}},
       {{64}},
+      {{2, 16, 1, 1}, {16, 16, 2, 2}},
+      {{2, 16, 1, 1}, {2, 16, 2, 2}},
+      {{2, 16, 2, 2}, {2, 16, 1, 1}},
   };
   return lists;
 }

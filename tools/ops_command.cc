@@ -217,11 +217,12 @@ absl::Status Ops(const OpsOptions& options) {
 }  // namespace
 
 void AddOpsCommand(CLI::App& app, CommandAction& action) {
-  AddCommand<OpsOptions>(app, action, "ops", "List operators, or describe one", Ops,
-                         [](CLI::App& command, OpsOptions& options) {
-                           command.add_option("name", options.name, "Operator, such as Conv");
-                           command.add_flag("--json", options.json, "Print as JSON");
-                         });
+  AddCommand<OpsOptions>(
+      app, action, "ops", "List operators, or describe one", Ops,
+      [](CLI::App& command, OpsOptions& options) {
+        command.add_option("name", options.name, "Operator, such as Conv")->type_name("OP");
+        command.add_flag("--json", options.json, "Print as JSON");
+      });
 }
 
 }  // namespace millrace

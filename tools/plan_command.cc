@@ -79,8 +79,8 @@ void AddPlanCommand(CLI::App& app, CommandAction& action) {
   AddCommand<PlanOptions>(
       app, action, "plan", "Plan a graph for a machine, and check the plan", RunPlan,
       [](CLI::App& command, PlanOptions& options) {
-        command.add_option("graph", options.planning.file, "Graph file")->required();
-        command.add_option("-o,--output", options.output, "Write the plan to this file");
+        command.add_option("graph", options.planning.file, "Graph")->type_name("FILE")->required();
+        command.add_option("-o,--output", options.output, "Write the plan here")->type_name("FILE");
         AddPlanningOptions(command, options.planning);
         CLI::Option* text = command.add_flag("--text", options.text, "Print the whole plan");
         CLI::Option* dot = command.add_flag("--dot", options.dot, "Print it for Graphviz");

@@ -93,6 +93,7 @@ std::string ToText(const ProgramSummary& program) {
              FormatBytes(static_cast<double>(program.device_bytes)), " of device memory\n\n");
   Table buffers({"buffer", "space", ">size", ">params", ">in/out", ">results", ">scratch"});
   for (const BufferSummary& b : program.buffers) {
+    if (b.size_bytes == 0) continue;
     buffers.Row({b.name, b.space, FormatBytes(static_cast<double>(b.size_bytes)),
                  BytesOrDash(b.param_bytes), BytesOrDash(b.input_bytes),
                  BytesOrDash(b.result_bytes), BytesOrDash(b.scratch_bytes)});

@@ -153,35 +153,34 @@ absl::Status Run(const RunOptions& options) {
 }
 
 void AddOptions(CLI::App& command, RunOptions& options) {
-  command.add_option("file", options.planning.file, "Graph or plan file")->required();
-  AddRepeated(command, "--input", options.request.inputs,
-              "x=@file.npy, x=@file.csv.gz:0-63 (columns), x=rand:SEED, or 'x=2x2xf32=1 2 3 4'; "
-              "'*' is every input not named");
-  AddRepeated(command, "--output", options.request.outputs,
-              "Write an output or param: y=@file.npy");
-  AddRepeated(command, "--expect", options.request.expects,
-              "Compare an output or param with a value, as --input has it; exit 1 if it differs");
-  command.add_option("--rtol", options.rtol, "Relative tolerance of --expect")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command.add_option("--atol", options.atol, "Absolute tolerance of --expect")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  AddRepeated(command, "--labels", options.request.labels,
-              "Accuracy of a [rows, classes] output: y=@file.csv.gz:64");
-  command.add_option("--held-out", options.request.held_out,
-                     "Also the accuracy on rows with index % E = R: E:R");
+  RunRequestTexts& request = options.request;
+  command.add_option("file", options.planning.file, "Graph or plan")->type_name("FILE")->required();
+  AddRepeated(command, "--input", "x=VALUE", request.inputs, "An input; '*' is all others");
+  AddRepeated(command, "--output", "y=@x.npy", request.outputs, "Write an output or param");
+  AddRepeated(command, "--expect", "y=VALUE", request.expects,
+              "Compare an output or param; exit 1 if it differs");
+  command.add_option("--rtol", options.rtol, "Relative tolerance of --expect [1e-4]")
+      ->check(CLI::NonNegativeNumber.description(""));
+  command.add_option("--atol", options.atol, "Absolute tolerance of --expect [1e-5]")
+      ->check(CLI::NonNegativeNumber.description(""));
+  AddRepeated(command, "--labels", "y=VALUE", request.labels,
+              "Accuracy of an output [rows, classes]");
+  command.add_option("--held-out", request.held_out, "Also of rows with index % E = R alone")
+      ->type_name("E:R");
   AddPlanningOptions(command, options.planning);
-  command.add_option("--offload", options.offload, "Folder for buffers that a plan puts in files");
-  command.add_option("--iterations", options.iterations, "Steps to time")
-      ->check(CLI::Range(int64_t{1}, kMaxSteps))
-      ->capture_default_str();
-  command.add_option("--warmup", options.warmup, "Steps before them")
-      ->check(CLI::Range(int64_t{0}, kMaxSteps))
-      ->capture_default_str();
+  command.add_option("--offload", options.offload, "Where buffers lie that a plan puts in files")
+      ->type_name("FOLDER");
+  AddCount(command, "--iterations", options.iterations, int64_t{1}, kMaxSteps, "Steps to time [1]");
+  AddCount(command, "--warmup", options.warmup, int64_t{0}, kMaxSteps, "Steps before them [0]");
   command.add_flag("--profile", options.profile, "Time by node");
-  command.add_option("--trace", options.trace, "Write a Chrome trace to this file");
+  command.add_option("--trace", options.trace, "Write a Chrome trace here")->type_name("FILE");
   command.add_flag("--json", options.json, "Print the report as JSON");
+  command.footer(
+      "VALUE is one of\n"
+      "  @x.npy               a NumPy file\n"
+      "  @x.csv.gz:0-63       columns, from 0, of a comma-separated file, plain or gzip\n"
+      "  rand:SEED            floats from 0 to 1, integers 0 or 1\n"
+      "  '2x2xf32=1 2 3 4'    elements in row-major order");
 }
 
 }  // namespace

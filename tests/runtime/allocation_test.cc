@@ -1,26 +1,10 @@
 // The run loop does not allocate: operator new is counted while steps run.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 #include "runtime/executor.h"
-#include "runtime/null/null_device.h"
 #include "tests/plan/program_writer.h"
+#include "tests/runtime/allocation_count.h"
 #include "tests/runtime/test_machine.h"
-
-namespace {
-std::atomic<int64_t> allocations{0};
-}  // namespace
-
-void* operator new(size_t size) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* p = std::malloc(size)) return p;
-  std::abort();
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, size_t) noexcept { std::free(p); }
 
 namespace millrace {
 namespace {
@@ -89,11 +73,11 @@ TEST(AllocationTest, RunningAPlanOnTwoDevicesAllocatesNothing) {
   ASSERT_TRUE(executor.ok()) << executor.status();
   ASSERT_TRUE((*executor)->Run(Section::kStep).ok());
 
-  const int64_t before = allocations.load();
+  const int64_t before = AllocationCount();
   bool ok = true;
   for (int step = 0; step < 100; ++step) ok = ok && (*executor)->Run(Section::kStep).ok();
 
-  EXPECT_EQ(allocations.load() - before, 0);
+  EXPECT_EQ(AllocationCount() - before, 0);
   EXPECT_TRUE(ok);
   EXPECT_GT(before, 0);  // the counter counts
 }

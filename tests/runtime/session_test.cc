@@ -109,9 +109,9 @@ TEST(SessionTest, ParamsMayBeGiven) {
   EXPECT_THAT(std::string(Open(CountingPlan(), machine, options).status().message()),
               HasSubstr("param 'count' has type f32[1,2], given is f32[2]"));
 
-  options.params = {{"cuont", kX}};
+  options.params = {{"counts", kX}};
   EXPECT_THAT(std::string(Open(CountingPlan(), machine, options).status().message()),
-              HasSubstr("no param 'cuont'; there are 'count'; did you mean 'count'?"));
+              HasSubstr("no param 'counts'; there are 'count'; did you mean 'count'?"));
 }
 
 TEST(SessionTest, WrongUseIsExplained) {
