@@ -36,6 +36,11 @@ std::string GraphToJson(const Graph& graph, bool with_types = false);
 // already and are too large to be inline. Atomic: write, then rename.
 absl::Status SaveGraph(const Graph& graph, const std::string& path);
 
+// What SaveGraph does about weights, for graphs inside other documents: writes `<stem>.safetensors`
+// beside `path` with the data that cannot be reached from there, and gives the graph that refers to
+// it.
+absl::StatusOr<Graph> SaveWeightsBeside(const Graph& graph, const std::string& path);
+
 // A dim as written in a file: integer or expression over symbols ("N", "N*4+1", "(N+1)/2"; / is
 // exact division, an error when it leaves a remainder).
 absl::StatusOr<int64_t> EvaluateDim(std::string_view expression,

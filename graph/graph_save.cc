@@ -118,7 +118,7 @@ class WeightMover {
 
 }  // namespace
 
-absl::Status SaveGraph(const Graph& graph, const std::string& path) {
+absl::StatusOr<Graph> SaveWeightsBeside(const Graph& graph, const std::string& path) {
   const std::string weights = StrCat(WithoutExtension(path), ".safetensors");
   const std::string folder = DirectoryOf(path);
   const std::string relative =
@@ -129,6 +129,11 @@ absl::Status SaveGraph(const Graph& graph, const std::string& path) {
   if (!mover.tensors().empty()) {
     MILLRACE_RETURN_IF_ERROR(WriteSafetensors(weights, mover.tensors()));
   }
+  return saved;
+}
+
+absl::Status SaveGraph(const Graph& graph, const std::string& path) {
+  MILLRACE_ASSIGN_OR_RETURN(const Graph saved, SaveWeightsBeside(graph, path));
   return WriteFileAtomically(path, GraphToJson(saved));
 }
 

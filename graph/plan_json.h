@@ -15,6 +15,7 @@ std::string PlanToJson(const PlanBundle& plan);
 // is right is the checker's to say.
 absl::StatusOr<PlanBundle> ParsePlanJson(std::string json, std::string file);
 absl::StatusOr<PlanBundle> LoadPlan(const std::string& path);
+// Weight files are meant to lie beside `path`; SaveWeightsBeside (graph_json.h) puts them there.
 absl::Status SavePlan(const PlanBundle& plan, const std::string& path);
 
 // One line per buffer, slice and instruction, names instead of ids.

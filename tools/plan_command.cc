@@ -2,6 +2,7 @@
 #include <map>
 
 #include "graph/check/check.h"
+#include "graph/graph_json.h"
 #include "graph/plan_json.h"
 #include "graph/strings.h"
 #include "ops/op_def.h"
@@ -51,11 +52,13 @@ Json RewritesToJson(const std::vector<RewriteRecord>& records) {
 }
 
 absl::Status RunPlan(const PlanOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const PlanForMachine result, CompileFile(options.planning));
+  MILLRACE_ASSIGN_OR_RETURN(PlanForMachine result, CompileFile(options.planning));
   const CheckReport report = CheckPlan(result.plan, AllOpTraits(), &result.machine);
   if (!report.ok()) return CheckFailedError(FormatReport(report));
   if (!options.output.empty()) {
     const InterruptDeferral deferral;
+    MILLRACE_ASSIGN_OR_RETURN(result.plan.graph,
+                              SaveWeightsBeside(result.plan.graph, options.output));
     MILLRACE_RETURN_IF_ERROR(SavePlan(result.plan, options.output));
   }
   if (options.text) {

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tests/tools/run_millrace.h"
 #include "tests/tools/tiny_graph.h"
 
@@ -109,10 +111,19 @@ TEST(Inspect, FilesOfOtherFormatsAreNamed) {
 }
 
 TEST(Plan, SameInputSameBytes) {
-  const std::string a = TestFolder() + "/a.json", b = TestFolder() + "/b.json";
+  std::filesystem::create_directories(TestFolder() + "/a");
+  std::filesystem::create_directories(TestFolder() + "/b");
+  const std::string a = TestFolder() + "/a/plan.json", b = TestFolder() + "/b/plan.json";
   ASSERT_EQ(RunMillrace({"plan", Digits(), "-o", a}).exit_code, 0);
   ASSERT_EQ(RunMillrace({"plan", Digits(), "-o", b}).exit_code, 0);
   EXPECT_EQ(ReadTestFile(a), ReadTestFile(b));
+}
+
+TEST(Plan, InAnotherFolderItTakesTheWeightsAlong) {
+  const std::string plan = TestFolder() + "/elsewhere.json";
+  ASSERT_EQ(RunMillrace({"plan", Digits(), "--set", "N=8", "-o", plan}).exit_code, 0);
+  const CommandResult run = RunMillrace({"run", plan, "--input", "image=rand:1"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
 }
 
 TEST(Plan, OneScreenWithTheCheckersVerdict) {
