@@ -1,7 +1,5 @@
 // Every driver call of a program that uses the whole device, failing in turn: the program ends with
 // a clean Status, does not hang, and leaves nothing behind.
-#include <set>
-
 #include "tests/cuda/simulated_gpu.h"
 
 namespace millrace {

@@ -25,6 +25,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr auto kFlagPoll = std::chrono::microseconds(100);  // host threads write flags unseen
+constexpr uint64_t kMostPerQuery = 16;         // operations run while the host asks once, at most
 constexpr double kHostFunctionSeconds = 0.05;  // that an issuing thread waits for one, at most
 
 bool Satisfies(uint32_t value, const Op& wait) {
@@ -326,7 +327,7 @@ void Scheduler::DrainAll(Lock& lock) {
 
 CUresult Scheduler::Query(Lock& lock, int lane) {
   if (!Idle(lane)) {
-    ++budget_;
+    budget_ += 1 + static_cast<int64_t>(aheads_() % kMostPerQuery);
     WaitForBudget(lock);
     CheckStall(lane);
     NoteCall();

@@ -81,7 +81,7 @@ class Scheduler {
   CUresult Drain(Lock& lock, int lane);
   // Until nothing is queued anywhere.
   void DrainAll(Lock& lock);
-  // Runs one operation of any lane; CUDA_ERROR_NOT_READY while `lane` is not idle.
+  // Runs a few operations of any lane; CUDA_ERROR_NOT_READY while `lane` is not idle.
   CUresult Query(Lock& lock, int lane);
   // Until no operation is being executed.
   void WaitForRunning(Lock& lock);
