@@ -1,13 +1,15 @@
-// One thread executes one operation at a time, so the simulated GPU has no data races of its own:
+// One operation is executed at a time, so the simulated GPU has no data races of its own:
 // concurrency is the choice of the next operation among the heads of all queues that can run.
 //
-// The thread is lazy. It runs when a host thread waits (Drain, Query), for a few operations after
-// each issue (how many at most is drawn from the seed: from none, the GPU far behind, to all it
-// can, the GPU right behind the host), and when no call has come for a millisecond, since then the
-// host may wait for a flag by itself. Laziness makes the choice wide, and a function of the seed:
-// while one thread issues and only driver calls wait, the same program and seed give the same
-// order. Each lane has a weight drawn from the seed, so that in some runs a stream is starved for
-// long.
+// Execution is lazy. Operations run when a host thread waits (Drain, Query), a few after each issue
+// (how many at most is drawn from the seed: from none, the GPU far behind, to all it can, the GPU
+// right behind the host), and when no call has come for `quiet_seconds`, since then the host may
+// wait for a flag by itself. Laziness makes the choice wide, and a function of the seed: while one
+// thread issues and only driver calls wait, the same program and seed give the same order. Each
+// lane has a weight drawn from the seed, so that in some runs a stream is starved for long.
+//
+// The calling thread executes what it waits for; the simulator's own thread takes the functions of
+// the host, which may not run on a thread that issues, and serves the quiet.
 //
 // What the host knows: an operation comes after all that host threads had waited for when it was
 // issued. A flag written by a stream passes that stream's past on to those that wait for a value it
@@ -16,6 +18,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include "graph/strings.h"
 
@@ -210,29 +213,23 @@ void Scheduler::Complete(int lane, const Op& op, const Clock& clock) {
   done_.notify_all();
 }
 
-bool Scheduler::Step(Lock& lock) {
-  const int lane = Pick();
-  if (lane < 0) return false;
+void Scheduler::Execute(Lock& lock, int lane) {
   Lane& l = lane_at(lane);
   const Clock clock = PastOf(lane, l.queue.front());
   const Op op = std::move(l.queue.front());
   l.queue.pop_front();
   const OpStamp stamp{lane, ++l.executed, std::make_shared<std::string>(op.label)};
   executed_.push_back(op.label);
-  if (budget_ > 0) --budget_;
-  if (!CheckAccesses(op, stamp, clock, l.device)) return true;
+  if (!CheckAccesses(op, stamp, clock, l.device)) return;
   if (op.run) {
     running_lane_ = lane;
-    running_on_host_ = op.on_host;
     lock.unlock();
     const CUresult result = op.run();
     lock.lock();
     running_lane_ = -1;
-    running_on_host_ = false;
     if (result != CUDA_SUCCESS) LoseDevice(l.device, result);
   }
   Complete(lane, op, clock);
-  return true;
 }
 
 void Scheduler::LoseDevice(int device, CUresult result) {
@@ -245,6 +242,7 @@ void Scheduler::LoseDevice(int device, CUresult result) {
     }
     lane->queue.clear();
   }
+  if (handed_over_ >= 0 && lane_at(handed_over_).device == device) handed_over_ = -1;
   done_.notify_all();
 }
 
@@ -255,44 +253,50 @@ bool Scheduler::HasPending() const {
                      [](const auto& lane) { return !lane->queue.empty(); });
 }
 
-bool Scheduler::Demanded() const {
-  return budget_ > 0 || SecondsSince(last_call_) > quiet_seconds_ ||
-         std::any_of(drained_.begin(), drained_.end(), [this](int lane) { return !Idle(lane); });
-}
-
 void Scheduler::Work() {
   Lock lock(mutex_);
   while (!stopping_) {
-    if (!HasPending()) {
-      budget_ = 0;
-      done_.notify_all();
+    const bool quiet = waiting_calls_ == 0 && SecondsSince(last_call_) > quiet_seconds_;
+    if (handed_over_ >= 0) {
+      Execute(lock, std::exchange(handed_over_, -1));
+    } else if (!HasPending()) {
       work_.wait(lock);
-    } else if (!Demanded()) {
-      done_.notify_all();
+    } else if (!quiet) {
       work_.wait_for(lock, std::chrono::duration<double>(quiet_seconds_));
-    } else if (!Step(lock)) {
-      budget_ = 0;
-      done_.notify_all();
+    } else if (const int lane = running_lane_ < 0 ? Pick() : -1; lane >= 0) {
+      Execute(lock, lane);
+    } else {
       work_.wait_for(lock, kFlagPoll);
     }
   }
 }
 
-void Scheduler::WaitForBudget(Lock& lock) {
-  work_.notify_all();
+bool Scheduler::WaitForTurn(Lock& lock) {
   const steady_clock::time_point begin = steady_clock::now();
-  while (budget_ > 0 || running_lane_ >= 0) {
+  while (running_lane_ >= 0 || handed_over_ >= 0) {
+    if (SecondsSince(begin) > kHostFunctionSeconds) return false;
     done_.wait_for(lock, std::chrono::milliseconds(10));
-    // A function of the host may be waiting for the very thread that issues.
-    if (running_on_host_ && SecondsSince(begin) > kHostFunctionSeconds) return;
   }
+  return true;
+}
+
+bool Scheduler::RunOne(Lock& lock) {
+  if (!WaitForTurn(lock)) return false;
+  const int lane = Pick();
+  if (lane < 0) return false;
+  if (!lane_at(lane).queue.front().on_host) {
+    Execute(lock, lane);
+    return true;
+  }
+  handed_over_ = lane;
+  work_.notify_all();
+  return WaitForTurn(lock);
 }
 
 void Scheduler::RunAhead(Lock& lock) {
   const uint64_t ahead = most_ahead_ == 0 ? 0 : aheads_() % (most_ahead_ + 1);
-  if (ahead == 0) return;
-  budget_ += static_cast<int64_t>(ahead);
-  WaitForBudget(lock);
+  for (uint64_t i = 0; i < ahead && RunOne(lock); ++i) {
+  }
 }
 
 CUresult Scheduler::CheckStall(int lane) {
@@ -308,13 +312,13 @@ CUresult Scheduler::CheckStall(int lane) {
 }
 
 CUresult Scheduler::Drain(Lock& lock, int lane) {
-  drained_.push_back(lane);
-  work_.notify_all();
+  ++waiting_calls_;
   while (!Idle(lane)) {
-    done_.wait_for(lock, std::chrono::milliseconds(10));
+    if (RunOne(lock)) continue;
     CheckStall(lane);
+    done_.wait_for(lock, kFlagPoll);
   }
-  drained_.erase(std::find(drained_.begin(), drained_.end(), lane));
+  --waiting_calls_;
   NoteCall();
   host_clock_.Join(lane_at(lane).clock);
   host_could_know_.Join(host_clock_);
@@ -326,18 +330,19 @@ void Scheduler::DrainAll(Lock& lock) {
 }
 
 CUresult Scheduler::Query(Lock& lock, int lane) {
-  if (!Idle(lane)) {
-    budget_ += 1 + static_cast<int64_t>(aheads_() % kMostPerQuery);
-    WaitForBudget(lock);
-    CheckStall(lane);
-    NoteCall();
-    if (!Idle(lane)) return CUDA_ERROR_NOT_READY;
+  ++waiting_calls_;
+  const uint64_t most = 1 + aheads_() % kMostPerQuery;
+  for (uint64_t i = 0; i < most && !Idle(lane) && RunOne(lock); ++i) {
   }
-  return Drain(lock, lane);
+  --waiting_calls_;
+  NoteCall();
+  CheckStall(lane);
+  return Idle(lane) ? Drain(lock, lane) : CUDA_ERROR_NOT_READY;
 }
 
 void Scheduler::WaitForRunning(Lock& lock) {
-  done_.wait(lock, [this] { return running_lane_ < 0; });
+  while (!WaitForTurn(lock)) {
+  }
 }
 
 }  // namespace millrace::sim

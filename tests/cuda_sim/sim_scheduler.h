@@ -1,5 +1,5 @@
-// The queues of the simulated GPUs and the thread that drains them, in any order that streams,
-// events and flags allow, chosen by seed.
+// The queues of the simulated GPUs, and how they are drained, in any order that streams, events and
+// flags allow, chosen by seed.
 #ifndef MILLRACE_TESTS_CUDA_SIM_SIM_SCHEDULER_H_
 #define MILLRACE_TESTS_CUDA_SIM_SIM_SCHEDULER_H_
 
@@ -115,9 +115,13 @@ class Scheduler {
   const Lane& lane_at(int lane) const { return *lanes_[static_cast<size_t>(lane)]; }
 
   void Work();  // the thread
-  bool Demanded() const;
   bool HasPending() const;
-  bool Step(Lock& lock);
+  // Executes one operation, or has the thread do it; false when that is not possible now.
+  bool RunOne(Lock& lock);
+  // Until no operation is being executed. False after a while: a function of the host may be
+  // waiting for the very thread that waits here.
+  bool WaitForTurn(Lock& lock);
+  void Execute(Lock& lock, int lane);  // the head of the lane, which can run
   int Pick();
   bool Runnable(const Lane& lane) const;
   uint32_t FlagValue(uint64_t address) const;
@@ -126,7 +130,6 @@ class Scheduler {
   // Whether all accesses are to live memory; otherwise the device is lost.
   bool CheckAccesses(const Op& op, const OpStamp& stamp, const Clock& clock, int device);
   void Complete(int lane, const Op& op, const Clock& clock);
-  void WaitForBudget(Lock& lock);
   CUresult CheckStall(int lane);
 
   std::mutex& mutex_;
@@ -145,10 +148,9 @@ class Scheduler {
   uint64_t most_ahead_ = 0;  // operations run ahead at each issue, at most
 
   std::condition_variable work_, done_;
-  std::vector<int> drained_;  // lanes that host threads wait for
-  int64_t budget_ = 0;        // operations to run whatever happens
-  int running_lane_ = -1;
-  bool running_on_host_ = false;
+  int waiting_calls_ = 0;  // host threads within Drain or Query
+  int running_lane_ = -1;  // whose operation is being executed, without the lock
+  int handed_over_ = -1;   // lane whose head the thread is to execute
   bool stopping_ = false;
   std::chrono::steady_clock::time_point last_call_, last_progress_;
   std::thread thread_;
