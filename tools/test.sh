@@ -18,8 +18,9 @@ while [[ $# -gt 0 ]]; do
 done
 
 tools/setup.sh
-cmake --preset "$preset" > "${log:=$(mktemp)}" || { cat "$log" >&2; exit 1; }
-rm -f "$log"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+cmake --preset "$preset" > "$log" || { cat "$log" >&2; exit 1; }
 cmake --build --preset "$preset" "${targets[@]}"
 
 build="build/$preset"
