@@ -90,13 +90,13 @@ void SectionEffects::CheckBorder(const Accessor& who, const Node& node, const Ca
             return model_.graphs.value(program.slices[s.slice.index].value).name;
           };
           const auto bytes = [&](const PlacedSlice& s) {
-            return names_.Bytes(site, s.buffer, s.begin, s.begin + s.footprint->span_bytes);
+            return names_.BytesName(site, s.buffer, s.begin, s.begin + s.footprint->span_bytes);
           };
-          return StrCat("alias in ", names_.Site(site), " ", SectionName(index_.section), ": ",
-                        names_.Instance(site, index_, who.instance), ": ", node.op, " '", node.name,
-                        "' body '", program.segments[body.segment.index].name, "': '", name(in),
-                        "' does not lie on the very bytes of '", name(out), "', but in ", bytes(in),
-                        " instead of ", bytes(out));
+          return StrCat("alias in ", names_.SiteName(site), " ", SectionName(index_.section), ": ",
+                        names_.InstanceName(site, index_, who.instance), ": ", node.op, " '",
+                        node.name, "' body '", program.segments[body.segment.index].name, "': '",
+                        name(in), "' does not lie on the very bytes of '", name(out), "', but in ",
+                        bytes(in), " instead of ", bytes(out));
         });
   }
 }

@@ -257,10 +257,10 @@ class PlanRun {
     const uint64_t key = absl::HashOf(sites_[s].program, slice.index, static_cast<int>(rule));
     errors_.AddOnce(rule, key, AtEnd(section), 0, [&] {
       return StrCat(
-          PlanRuleName(rule), " in ", names_.Site(sites_[s]), " ",
-          names_.Bytes(sites_[s], place.buffer, other->begin, other->end), ": at the end of ",
-          SectionName(section), " ", what, " must be there, which is ", names_.Term(terms_, term),
-          "; the bytes hold ", memory_.Describe(s, *other),
+          PlanRuleName(rule), " in ", names_.SiteName(sites_[s]), " ",
+          names_.BytesName(sites_[s], place.buffer, other->begin, other->end), ": at the end of ",
+          SectionName(section), " ", what, " must be there, which is ",
+          names_.TermName(terms_, term), "; the bytes hold ", memory_.Describe(s, *other),
           computed ? ""
                    : StrCat("; no instruction computes '", plan_.graph.value(value).name, "'"));
     });

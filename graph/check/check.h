@@ -54,7 +54,7 @@ struct CheckReport {
 CheckReport CheckPlan(const PlanBundle& plan, const OpTraitsTable& traits,
                       const MachineSpec* machine);
 
-// "plan refused: 2 errors\n1. race: ..." , or "ok: ..." with what was proved.
+// "plan refused: 2 errors\n1. race in program ...", or "ok: ..." with what was proved.
 std::string FormatReport(const CheckReport& report);
 
 // A plan that passed the checker: the only thing that runs.

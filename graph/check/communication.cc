@@ -82,7 +82,7 @@ class Pairer {
   int32_t PeerSite(const Arrival& arrival, const Peer& peer) {
     const PlanSite& site = sites_[arrival.site];
     const Program& program = model_.program(site.program);
-    const Instance& instance = index_.programs[site.program].instances[arrival.instance];
+    const IssuedInstance& instance = index_.programs[site.program].instances[arrival.instance];
     const std::vector<int64_t>& self = classes_.coordinates[site.coordinate];
     std::vector<int64_t> to = self;
     for (const auto& [axis, expr] : peer.coordinates) {
@@ -144,8 +144,8 @@ class Pairer {
     const DType received = model_.graphs.value(to.value).type.dtype;
     if (from.size_bytes == to.size_bytes && sent == received) return;
     Report(send, StrCat("it sends ", from.size_bytes, " bytes of ", DTypeName(sent), ", but ",
-                        names_.Site(sites_[recv.site]), " ",
-                        names_.Instance(sites_[recv.site], index_, recv.instance), " expects ",
+                        names_.SiteName(sites_[recv.site]), " ",
+                        names_.InstanceName(sites_[recv.site], index_, recv.instance), " expects ",
                         to.size_bytes, " bytes of ", DTypeName(received)));
   }
 
@@ -155,13 +155,14 @@ class Pairer {
 
   void Report(const Arrival& a, std::string_view what) {
     const PlanSite& site = sites_[a.site];
-    const Instance& i = index_.programs[site.program].instances[a.instance];
+    const IssuedInstance& i = index_.programs[site.program].instances[a.instance];
     const ScheduleItem& item = ItemOf(model_.program(site.program), index_.section, i);
     const ErrorPlace place{static_cast<int32_t>(index_.section), a.instance, a.site};
     errors_.AddOnce(PlanRule::kComm, absl::HashOf(site.program, item.segment.index, i.index, 'c'),
                     place, 0, [&] {
-                      return StrCat("comm in ", names_.Site(site), " ", SectionName(index_.section),
-                                    ": ", names_.Instance(site, index_, a.instance), ": ", what);
+                      return StrCat("comm in ", names_.SiteName(site), " ",
+                                    SectionName(index_.section), ": ",
+                                    names_.InstanceName(site, index_, a.instance), ": ", what);
                     });
   }
 

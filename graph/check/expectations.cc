@@ -120,7 +120,7 @@ Expectations::Source Expectations::ResultSource(int32_t coordinate, ValueRef ref
 
 Expectations::Key Expectations::KeyOf(int32_t coordinate, int32_t node, int32_t microbatch,
                                       SchedulePosition at) const {
-  const Execution* first = index_.FindExecution(node, microbatch);
+  const NodeExecution* first = index_.FindExecution(node, microbatch);
   if (first != nullptr) return {coordinate, node, microbatch, first->program, first->item};
   // Positions between two updates see the same.
   const std::vector<int32_t>& before = index_.programs[at.program].updates_before;

@@ -83,7 +83,7 @@ void HappensBefore::MakeReady(int32_t stream) {
 bool HappensBefore::Step(int32_t stream, Visit visit) {
   Stream& s = streams_[stream];
   const int32_t id = HeadOf(s);
-  const Instance& instance = SectionOf(s.site).instances[id];
+  const IssuedInstance& instance = SectionOf(s.site).instances[id];
   const InstructionBody& body = InstructionAt(s.site, id).body;
   if (std::holds_alternative<Wait>(body)) {
     if (instance.link >= 0 && !StepWait(stream, instance.link)) return false;
@@ -108,7 +108,7 @@ void HappensBefore::Join(std::span<int32_t> into, std::span<const int32_t> from)
 
 bool HappensBefore::StepWait(int32_t stream, int32_t record) {
   Stream& s = streams_[stream];
-  const Instance& r = SectionOf(s.site).instances[record];
+  const IssuedInstance& r = SectionOf(s.site).instances[record];
   const int32_t recorder = first_stream_[s.site] + r.stream;
   if (streams_[recorder].done < r.sequence) {
     s.blocked = true;
@@ -177,21 +177,21 @@ void HappensBefore::Advance(int32_t stream) {
 
 // Whoever comes to a channel first takes the first message, so that must be the one issued first.
 void HappensBefore::CheckChannelOrder(const Arrival& a, ClockView clock) {
-  const Instance& i = SectionOf(a.site).instances[a.instance];
+  const IssuedInstance& i = SectionOf(a.site).instances[a.instance];
   const int32_t previous = communication_.previous_of[a.site][i.link];
   if (previous < 0 || IsBefore(a.site, previous, clock)) return;
   const PlanSite site = sites_[a.site];
   const ErrorPlace place{static_cast<int32_t>(index_.section), a.instance, a.site};
   errors_.AddOnce(PlanRule::kComm, absl::HashOf(site.program, i.item, i.index, 'o'), place, 0, [&] {
-    return StrCat("comm in ", names_.Site(site), " ", SectionName(index_.section), ": ",
-                  names_.Instance(site, index_, previous), " and ",
-                  names_.Instance(site, index_, a.instance),
+    return StrCat("comm in ", names_.SiteName(site), " ", SectionName(index_.section), ": ",
+                  names_.InstanceName(site, index_, previous), " and ",
+                  names_.InstanceName(site, index_, a.instance),
                   " use one channel, and nothing orders them");
   });
 }
 
 Arrival HappensBefore::WaitsFor(const Stream& s) const {
-  const Instance& head = SectionOf(s.site).instances[HeadOf(s)];
+  const IssuedInstance& head = SectionOf(s.site).instances[HeadOf(s)];
   if (std::holds_alternative<Wait>(InstructionAt(s.site, HeadOf(s)).body)) {
     return {s.site, head.link};
   }
@@ -218,11 +218,11 @@ void HappensBefore::ReportDeadlock() {
   for (size_t i = 0; i < cycle.size(); ++i) {
     const Stream& s = streams_[cycle[i]];
     const Arrival target = WaitsFor(s);
-    StrAppend(&text, i == 0 ? " (" : "; (", i + 1, ") ", names_.Site(sites_[s.site]), " ",
-              names_.Instance(sites_[s.site], index_, HeadOf(s)), " waits for ",
-              names_.Site(sites_[target.site]), " ",
-              names_.Instance(sites_[target.site], index_, target.instance), ", which is behind (",
-              (i + 1) % cycle.size() + 1, ")");
+    StrAppend(&text, i == 0 ? " (" : "; (", i + 1, ") ", names_.SiteName(sites_[s.site]), " ",
+              names_.InstanceName(sites_[s.site], index_, HeadOf(s)), " waits for ",
+              names_.SiteName(sites_[target.site]), " ",
+              names_.InstanceName(sites_[target.site], index_, target.instance),
+              ", which is behind (", (i + 1) % cycle.size() + 1, ")");
   }
   errors_.Add(PlanRule::kDeadlock, std::move(text));
 }

@@ -38,7 +38,7 @@ class HappensBefore {
 
   // Whether `instance` of `site` has ended before whatever `clock` belongs to.
   bool IsBefore(int32_t site, int32_t instance, ClockView clock) const {
-    const Instance& i = SectionOf(site).instances[instance];
+    const IssuedInstance& i = SectionOf(site).instances[instance];
     return clock[first_stream_[site] + i.stream] >= i.sequence;
   }
 

@@ -95,9 +95,9 @@ bool MemoryModel::Place(const Accessor& who, SliceId id, std::string_view varian
             slice.value.value.valid()
                 ? StrCat("'", names_.model().graphs.value(slice.value).name, "'")
                 : "scratch";
-        const std::string user = who.instance >= 0
-                                     ? names_.Instance(site, *index_, who.instance, who.instruction)
-                                     : "the session";
+        const std::string user =
+            who.instance >= 0 ? names_.InstanceName(site, *index_, who.instance, who.instruction)
+                              : "the session";
         return StrCat("bounds in ", Where(who.site), " buffer '",
                       program.buffers[slice.buffer.index].name, "' of ", size, " bytes: ", user,
                       " uses slice ", id.index, " of ", what, " with ", slice.size_bytes,

@@ -14,7 +14,7 @@ ErrorPlace MemoryModel::PlaceOf(const Accessor& who) const {
 }
 
 std::string MemoryModel::Where(int32_t site) const {
-  const std::string name = names_.Site(sites_[site]);
+  const std::string name = names_.SiteName(sites_[site]);
   return index_ != nullptr ? StrCat(name, " ", SectionName(index_->section)) : name;
 }
 
@@ -28,7 +28,7 @@ void MemoryModel::ReportRace(const Accessor& who, bool writes, int32_t other, bo
   if (!writes) errors_.RetractRead(ReadKey(who.site, who.instance, buffer));
   const PlanSite site = sites_[who.site];
   const Program& program = names_.model().program(site.program);
-  const Instance& o = index_->programs[site.program].instances[other];
+  const IssuedInstance& o = index_->programs[site.program].instances[other];
   const Instruction* other_instruction = &InstructionOf(program, index_->section, o);
   const uint64_t key = absl::HashOf(std::min(who.instruction, other_instruction),
                                     std::max(who.instruction, other_instruction), buffer.index);
@@ -38,13 +38,13 @@ void MemoryModel::ReportRace(const Accessor& who, bool writes, int32_t other, bo
         const auto describe = [&](int32_t instance) {
           const bool is_who = instance == who.instance;
           return StrCat(
-              names_.Instance(site, *index_, instance, is_who ? who.instruction : nullptr),
+              names_.InstanceName(site, *index_, instance, is_who ? who.instruction : nullptr),
               (is_who ? writes : other_writes) ? " writes" : " reads");
         };
         const std::string first_stream = names_.StreamName(site, *index_, first);
         const std::string second_stream = names_.StreamName(site, *index_, second);
         return StrCat("race in ", Where(who.site), " ",
-                      names_.Bytes(site, buffer, cell.begin, cell.end), ": ", describe(first),
+                      names_.BytesName(site, buffer, cell.begin, cell.end), ": ", describe(first),
                       " while ", describe(second), "; nothing orders them: a wait on '",
                       second_stream, "' before #", second, " for an event recorded on '",
                       first_stream, "' after #", first, " is missing");
@@ -55,21 +55,22 @@ std::string MemoryModel::Describe(int32_t site, const ByteMap::Cell& cell) const
   const bool nothing = cell.content.term == kNothingTerm;
   if (cell.writer == kNobody) return "nothing: they were never written";
   if (cell.writer == kSession) {
-    return nothing ? "nothing certain: the session puts two values there"
-                   : StrCat(names_.Term(terms_, cell.content.term), ", put there by the session");
+    return nothing
+               ? "nothing certain: the session puts two values there"
+               : StrCat(names_.TermName(terms_, cell.content.term), ", put there by the session");
   }
   const std::string text = nothing ? "scratch, half-written data or a copy of bytes never written"
-                                   : names_.Term(terms_, cell.content.term);
+                                   : names_.TermName(terms_, cell.content.term);
   const SectionIndex& index = *known_sections_[static_cast<int>(cell.section)];
   const bool other_section = index_ == nullptr || index_->section != cell.section;
   return StrCat(text, ", written by ", other_section ? StrCat(SectionName(cell.section), " ") : "",
-                names_.Instance(sites_[site], index, cell.writer));
+                names_.InstanceName(sites_[site], index, cell.writer));
 }
 
 // Where two terms part: "made from 'w1' of microbatch 0 instead of param 'w'".
 std::string MemoryModel::Difference(int32_t expected, int32_t found) const {
-  const Term *e = &terms_.term(expected), *f = &terms_.term(found);
-  if (names_.Term(terms_, expected) != names_.Term(terms_, found)) return "";
+  const ContentTerm *e = &terms_.term(expected), *f = &terms_.term(found);
+  if (names_.TermName(terms_, expected) != names_.TermName(terms_, found)) return "";
   for (bool deeper = true; deeper;) {
     deeper = false;
     if (e->kind != TermKind::kResult || f->kind != TermKind::kResult) break;
@@ -85,8 +86,8 @@ std::string MemoryModel::Difference(int32_t expected, int32_t found) const {
       break;
     }
   }
-  return StrCat(" (made from ", names_.Term(terms_, found), " instead of ",
-                names_.Term(terms_, expected), ")");
+  return StrCat(" (made from ", names_.TermName(terms_, found), " instead of ",
+                names_.TermName(terms_, expected), ")");
 }
 
 // What another section computed once is there for every microbatch.
@@ -129,15 +130,15 @@ void MemoryModel::ReportStale(const Accessor& who, const PlacedSlice& place, int
     const bool body_ends =
         cell.writer == who.instance && std::holds_alternative<Call>(who.instruction->body);
     const std::string found =
-        body_ends ? StrCat(names_.Term(terms_, cell.content.term), " when this body ends")
+        body_ends ? StrCat(names_.TermName(terms_, cell.content.term), " when this body ends")
         : cell.content.term == term
             ? StrCat("that at another offset or in another layout, ", Describe(who.site, cell))
             : StrCat(Describe(who.site, cell), Difference(term, cell.content.term));
     return StrCat(PlanRuleName(rule), " in ", Where(who.site), " ",
-                  names_.Bytes(site, place.buffer, cell.begin, cell.end), ": ",
-                  names_.Instance(site, *index_, who.instance, who.instruction), " reads '",
+                  names_.BytesName(site, place.buffer, cell.begin, cell.end), ": ",
+                  names_.InstanceName(site, *index_, who.instance, who.instruction), " reads '",
                   names_.model().graphs.value(slice.value).name, "' and must find ",
-                  names_.Term(terms_, term), "; the bytes hold ", found, why);
+                  names_.TermName(terms_, term), "; the bytes hold ", found, why);
   });
 }
 

@@ -28,19 +28,20 @@ std::string PlanNames::LeafCoordinate(int32_t coordinate) const {
   return Coordinate(at);
 }
 
-std::string PlanNames::Site(PlanSite site) const {
+std::string PlanNames::SiteName(PlanSite site) const {
   return StrCat("program '", model_.program(site.program).name, "'",
                 Coordinate(classes_.coordinates[site.coordinate]));
 }
 
-std::string PlanNames::Instance(PlanSite site, const SectionIndex& index, int32_t instance) const {
-  return Instance(site, index, instance, nullptr);
+std::string PlanNames::InstanceName(PlanSite site, const SectionIndex& index,
+                                    int32_t instance) const {
+  return InstanceName(site, index, instance, nullptr);
 }
 
-std::string PlanNames::Instance(PlanSite site, const SectionIndex& index, int32_t instance,
-                                const Instruction* inner) const {
+std::string PlanNames::InstanceName(PlanSite site, const SectionIndex& index, int32_t instance,
+                                    const Instruction* inner) const {
   const Program& program = model_.program(site.program);
-  const millrace::Instance& i = index.programs[site.program].instances[instance];
+  const IssuedInstance& i = index.programs[site.program].instances[instance];
   const ScheduleItem& item = ItemOf(program, index.section, i);
   std::string text = StrCat("stream '", StreamName(site, index, instance), "' #", instance, " ");
   const Instruction& outer = InstructionOf(program, index.section, i);
@@ -59,27 +60,27 @@ std::string PlanNames::StreamName(PlanSite site, const SectionIndex& index,
   return model_.program(site.program).streams[stream.index].name;
 }
 
-std::string PlanNames::Bytes(PlanSite site, BufferId buffer, int64_t begin, int64_t end) const {
+std::string PlanNames::BytesName(PlanSite site, BufferId buffer, int64_t begin, int64_t end) const {
   return StrCat("buffer '", model_.program(site.program).buffers[buffer.index].name, "' bytes [",
                 begin, ",", end, ")");
 }
 
-std::string PlanNames::Value(int32_t global_value) const {
+std::string PlanNames::ValueName(int32_t global_value) const {
   return StrCat("'", model_.graphs.value(model_.graphs.RefOf(global_value)).name, "'");
 }
 
-std::string PlanNames::Term(const Terms& terms, int32_t id) const {
-  const millrace::Term& term = terms.term(id);
+std::string PlanNames::TermName(const Terms& terms, int32_t id) const {
+  const ContentTerm& term = terms.term(id);
   switch (term.kind) {
     case TermKind::kNothing:
       return "nothing";
     case TermKind::kInput:
-      return StrCat("input ", Value(term.subject), " of microbatch ", term.microbatch,
+      return StrCat("input ", ValueName(term.subject), " of microbatch ", term.microbatch,
                     LeafCoordinate(term.coordinate));
     case TermKind::kConstant:
-      return StrCat("constant ", Value(term.subject), LeafCoordinate(term.coordinate));
+      return StrCat("constant ", ValueName(term.subject), LeafCoordinate(term.coordinate));
     case TermKind::kParam:
-      return StrCat("param ", Value(term.subject), " of the start of the step",
+      return StrCat("param ", ValueName(term.subject), " of the start of the step",
                     LeafCoordinate(term.coordinate));
     case TermKind::kResult: {
       const Node& node = *model_.graphs.nodes[terms.application(term.subject).node].node;
@@ -89,7 +90,7 @@ std::string PlanNames::Term(const Terms& terms, int32_t id) const {
       return StrCat("'", name, "' of microbatch ", term.microbatch);
     }
     case TermKind::kEarlier:
-      return StrCat(Term(terms, term.subject), ", of an earlier step");
+      return StrCat(TermName(terms, term.subject), ", of an earlier step");
     case TermKind::kBranch:
       return "what depends on the branch taken";
   }

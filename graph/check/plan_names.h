@@ -26,21 +26,21 @@ class PlanNames {
       : model_(model), classes_(classes) {}
 
   // "program 'stage0'", and " at data=1" in a mesh.
-  std::string Site(PlanSite site) const;
+  std::string SiteName(PlanSite site) const;
   // "step #14 launch h (reference) h <- x (segment 'forward' microbatch 1)", with
   // "stream 'main' " in front.
-  std::string Instance(PlanSite site, const SectionIndex& index, int32_t instance) const;
+  std::string InstanceName(PlanSite site, const SectionIndex& index, int32_t instance) const;
   // "launch ... in body 'then' of " in front of the above when `inner` is an instruction of a body.
-  std::string Instance(PlanSite site, const SectionIndex& index, int32_t instance,
-                       const Instruction* inner) const;
+  std::string InstanceName(PlanSite site, const SectionIndex& index, int32_t instance,
+                           const Instruction* inner) const;
   std::string StreamName(PlanSite site, const SectionIndex& index, int32_t instance) const;
   // "buffer 'arena' bytes [0,64)"
-  std::string Bytes(PlanSite site, BufferId buffer, int64_t begin, int64_t end) const;
+  std::string BytesName(PlanSite site, BufferId buffer, int64_t begin, int64_t end) const;
   // "'h'"
-  std::string Value(int32_t global_value) const;
+  std::string ValueName(int32_t global_value) const;
   // "'h' of microbatch 1", "param 'w' of the start of the step", "nothing"; with " at data=1" where
   // devices differ.
-  std::string Term(const Terms& terms, int32_t term) const;
+  std::string TermName(const Terms& terms, int32_t term) const;
 
   const PlanModel& model() const { return model_; }
 

@@ -32,7 +32,7 @@ SectionEffects::SectionEffects(const PlanNames& names, std::span<const PlanSite>
 Accessor SectionEffects::AccessorOf(const Arrival& arrival, ClockView clock) const {
   const int32_t p = sites_[arrival.site].program;
   const Program& program = model_.program(p);
-  const Instance& instance = index_.programs[p].instances[arrival.instance];
+  const IssuedInstance& instance = index_.programs[p].instances[arrival.instance];
   return {arrival.site, arrival.instance, &InstructionOf(program, index_.section, instance),
           ItemOf(program, index_.section, instance).microbatch, clock};
 }
@@ -152,8 +152,9 @@ void SectionEffects::CheckAfter(const Accessor& who, int32_t global_node) {
     }
     const ErrorPlace place{static_cast<int32_t>(index_.section), who.instance, who.site};
     errors_.AddOnce(PlanRule::kCompute, absl::HashOf(who.instruction, before, 'a'), place, 0, [&] {
-      return StrCat("compute in ", names_.Site(sites_[who.site]), " ", SectionName(index_.section),
-                    ": ", names_.Instance(sites_[who.site], index_, who.instance, who.instruction),
+      return StrCat("compute in ", names_.SiteName(sites_[who.site]), " ",
+                    SectionName(index_.section), ": ",
+                    names_.InstanceName(sites_[who.site], index_, who.instance, who.instruction),
                     " must run after node '", model_.graphs.nodes[before].node->name,
                     "' (its control dependency), and nothing orders them");
     });
@@ -226,10 +227,10 @@ void SectionEffects::ReportAlias(const Accessor& who, const PlacedSlice& a, cons
                     " [", s.begin, ",", end(s), ")");
     };
     return StrCat(
-        "alias in ", names_.Site(site), " ", SectionName(index_.section), " ",
-        names_.Bytes(site, a.buffer, std::max(a.begin, b.begin), std::min(end(a), end(b))), ": ",
-        names_.Instance(site, index_, who.instance, who.instruction), " has both ", name(a),
-        " and ", name(b), " there; ", what);
+        "alias in ", names_.SiteName(site), " ", SectionName(index_.section), " ",
+        names_.BytesName(site, a.buffer, std::max(a.begin, b.begin), std::min(end(a), end(b))),
+        ": ", names_.InstanceName(site, index_, who.instance, who.instruction), " has both ",
+        name(a), " and ", name(b), " there; ", what);
   });
 }
 

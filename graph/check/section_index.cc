@@ -103,7 +103,7 @@ class SectionIndexer {
 
   void Link(const Program& program, const Segment& segment, const Instruction& instruction,
             int32_t id) {
-    Instance& instance = section_->instances[id];
+    IssuedInstance& instance = section_->instances[id];
     if (const Record* record = std::get_if<Record>(&instruction.body)) {
       EventUse& use = records_[record->event.index];
       if (use.stream >= 0 && use.stream != instance.stream) {
@@ -139,7 +139,7 @@ class SectionIndexer {
 
   void ReportEvent(const Program& program, const Segment& segment, int32_t id,
                    std::string_view what) {
-    const Instance& i = section_->instances[id];
+    const IssuedInstance& i = section_->instances[id];
     const ErrorPlace place{static_cast<int32_t>(index_.section), id, p_};
     errors_.AddOnce(PlanRule::kEvent, absl::HashOf(p_, &segment, i.index, 'e'), place, 0, [&] {
       return StrCat("event in program '", program.name, "' ", SectionName(index_.section), " #", id,
@@ -153,7 +153,7 @@ class SectionIndexer {
     const int32_t global = model_.graphs.GlobalNode(graph, node);
     const auto [it, is_new] =
         index_.executions.try_emplace(SectionIndex::ExecutionKey(global, microbatch_),
-                                      Execution{.program = p_, .item = item_, .count = 0});
+                                      NodeExecution{.program = p_, .item = item_, .count = 0});
     ++it->second.count;
     if (top && graph == 0 && index_.section == Section::kStep) Fire(node, is_new);
     if (const Call* call = std::get_if<Call>(&body)) {

@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-struct Instance {
+struct IssuedInstance {
   int32_t item = 0;      // of the schedule
   int32_t index = 0;     // in the segment
   int32_t stream = 0;    // of ProgramSection::streams
@@ -25,7 +25,7 @@ struct Instance {
 };
 
 struct ProgramSection {
-  std::vector<Instance> instances;            // in issue order
+  std::vector<IssuedInstance> instances;      // in issue order
   std::vector<StreamId> stream_ids;           // of the streams in use
   std::vector<std::vector<int32_t>> streams;  // their instances
   std::vector<int32_t> communications;        // instances of Send, Recv, Collective
@@ -40,7 +40,7 @@ struct ProgramSection {
 };
 
 // The first execution of a node for a microbatch: in the first program that runs it.
-struct Execution {
+struct NodeExecution {
   int32_t program = 0;
   int32_t item = 0;
   int32_t count = 0;  // in all programs
@@ -49,22 +49,23 @@ struct Execution {
 struct SectionIndex {
   Section section = Section::kStep;
   std::vector<ProgramSection> programs;
-  absl::flat_hash_map<int64_t, Execution> executions;  // by ExecutionKey
+  absl::flat_hash_map<int64_t, NodeExecution> executions;  // by ExecutionKey
 
   static int64_t ExecutionKey(int32_t global_node, int32_t microbatch) {
     return (int64_t{global_node} << 17) | microbatch;  // microbatches are at most 2^16
   }
-  const Execution* FindExecution(int32_t global_node, int32_t microbatch) const {
+  const NodeExecution* FindExecution(int32_t global_node, int32_t microbatch) const {
     const auto it = executions.find(ExecutionKey(global_node, microbatch));
     return it != executions.end() ? &it->second : nullptr;
   }
 };
 
-inline const ScheduleItem& ItemOf(const Program& program, Section section, const Instance& i) {
+inline const ScheduleItem& ItemOf(const Program& program, Section section,
+                                  const IssuedInstance& i) {
   return program.schedule(section)[i.item];
 }
 inline const Instruction& InstructionOf(const Program& program, Section section,
-                                        const Instance& i) {
+                                        const IssuedInstance& i) {
   return program.segments[ItemOf(program, section, i).segment.index].instructions[i.index];
 }
 

@@ -30,7 +30,7 @@ class Renamer {
 
  private:
   int32_t Rename(int32_t t) {
-    const Term term = terms_.term(t);
+    const ContentTerm term = terms_.term(t);
     if (term.kind == TermKind::kConstant) return t;
     if (term.kind == TermKind::kResult && !terms_.unique(term.subject)) {
       const int32_t same = RenameResult(term);
@@ -41,8 +41,8 @@ class Renamer {
   }
 
   // A node applied to what lives on, gives the same in the next step; kNothingTerm if it is not.
-  int32_t RenameResult(const Term& term) {
-    const Application application = terms_.application(term.subject);
+  int32_t RenameResult(const ContentTerm& term) {
+    const NodeApplication application = terms_.application(term.subject);
     children_.clear();
     for (int32_t child : terms_.children(term.subject)) {
       const int32_t renamed = names_[child];

@@ -25,7 +25,7 @@ enum class TermKind : uint8_t {
   kBranch,    // depends on which body of a Call ran
 };
 
-struct Term {
+struct ContentTerm {
   TermKind kind = TermKind::kNothing;
   int32_t subject = -1;
   int32_t microbatch = 0;  // kInput; kResult: the first instance that gave it, for messages
@@ -36,7 +36,7 @@ struct Term {
 };
 
 // A node applied to terms.
-struct Application {
+struct NodeApplication {
   int32_t node = -1;         // global
   int32_t first_result = 0;  // terms of its outputs: consecutive
   int32_t num_results = 0;
@@ -62,10 +62,10 @@ class Terms {
   int32_t ApplyAnew(int32_t node, std::span<const int32_t> children, int32_t num_results,
                     int32_t microbatch);
 
-  const Term& term(int32_t id) const { return terms_[id]; }
-  const Application& application(int32_t id) const { return applications_[id]; }
+  const ContentTerm& term(int32_t id) const { return terms_[id]; }
+  const NodeApplication& application(int32_t id) const { return applications_[id]; }
   std::span<const int32_t> children(int32_t application) const {
-    const Application& a = applications_[application];
+    const NodeApplication& a = applications_[application];
     return std::span(children_).subspan(a.first_child, a.num_children);
   }
   int32_t salt(int32_t application) const { return salts_[application]; }
@@ -107,8 +107,8 @@ class Terms {
     }
   };
 
-  std::vector<Term> terms_;
-  std::vector<Application> applications_;
+  std::vector<ContentTerm> terms_;
+  std::vector<NodeApplication> applications_;
   std::vector<int32_t> salts_, children_;
   absl::flat_hash_map<LeafKey, int32_t> leaves_;
   absl::flat_hash_set<int32_t, Hash, Equal> interned_;
