@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -250,8 +251,8 @@ class PlanRun {
     PlacedSlice place;
     if (!memory_.Place({.site = s, .microbatch = microbatch, .clock = {}}, slice, "", place))
       return;
-    const ByteMap::Cell* other = memory_.FindOther(s, place, term);
-    if (other == nullptr) return;
+    const std::optional<ByteMap::Cell> other = memory_.FindOther(s, place, term);
+    if (!other.has_value()) return;
     const bool computed = IsComputed(value);
     const PlanRule rule = computed ? PlanRule::kBinding : PlanRule::kCompute;
     const uint64_t key = absl::HashOf(sites_[s].program, slice.index, static_cast<int>(rule));

@@ -219,16 +219,16 @@ void MemoryModel::WriteBytes(const Accessor& who, const PlacedSlice& to,
   }
 }
 
-const ByteMap::Cell* MemoryModel::FindOther(int32_t site, const PlacedSlice& place, int32_t term) {
-  const ByteMap::Cell* other = nullptr;
-  for (RunCursor run(*place.footprint, place.begin); !run.done(); run.Advance()) {
+std::optional<ByteMap::Cell> MemoryModel::FindOther(int32_t site, const PlacedSlice& place,
+                                                    int32_t term) {
+  std::optional<ByteMap::Cell> other;  // a copy: later runs split cells
+  for (RunCursor run(*place.footprint, place.begin); !run.done() && !other; run.Advance()) {
     const Content expected{term, place.image, run.begin() - run.image_offset()};
     map(site, place.buffer).ForEach(run.begin(), run.end(), [&](const ByteMap::Cell& cell) {
       ++work_;
-      if (other != nullptr || (cell.content == expected && term > kBranchTerm)) return;
-      other = &cell;
+      if (other || (cell.content == expected && term > kBranchTerm)) return;
+      other = cell;
     });
-    if (other != nullptr) break;
   }
   return other;
 }

@@ -4,6 +4,7 @@
 #define MILLRACE_GRAPH_CHECK_MEMORY_MODEL_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -83,8 +84,8 @@ class MemoryModel {
                  std::vector<MovedPiece>& pieces);
   void WriteBytes(const Accessor& who, const PlacedSlice& to, std::span<const MovedPiece> pieces);
 
-  // The first cell of `place` that does not hold `term`; null when all do. No access.
-  const ByteMap::Cell* FindOther(int32_t site, const PlacedSlice& place, int32_t term);
+  // The first cell of `place` that does not hold `term`, if any. No access.
+  std::optional<ByteMap::Cell> FindOther(int32_t site, const PlacedSlice& place, int32_t term);
   // The session writes, between sections. Two such writes to one place before the next barrier
   // leave nothing there, since their order is not the plan's to say.
   void Fill(int32_t site, const PlacedSlice& place, int32_t term);
