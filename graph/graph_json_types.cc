@@ -44,6 +44,11 @@ std::optional<int64_t> ReadDim(const JsonReader& reader, const SymbolValues& sym
   return std::nullopt;
 }
 
+// A dim written as a number, even if in quotes, says no more than its value.
+bool IsLiteral(std::string_view dim) {
+  return dim.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 // False when a dim is at fault. Fills type.shape and dims.
 bool ReadShape(const JsonReader& reader, const SymbolValues& symbols, TypeAsWritten& to) {
   if (reader.IsArray() && reader.value().size > kMaxRank) {
@@ -54,7 +59,7 @@ bool ReadShape(const JsonReader& reader, const SymbolValues& symbols, TypeAsWrit
   ok &= reader.ForEachElement([&](const JsonReader& element) {
     const std::optional<int64_t> dim = ReadDim(element, symbols);
     ok &= dim.has_value();
-    symbolic |= element.IsString();
+    symbolic |= element.IsString() && !IsLiteral(element.value().string());
     if (dim.has_value()) to.type.shape.push_back(*dim);
   });
   if (!ok || !symbolic) return ok;
@@ -183,7 +188,7 @@ void AppendType(std::string* to, const TensorType& type, const std::vector<std::
   for (int i = 0; i < type.shape.rank(); ++i) {
     if (i > 0) to->append(", ");
     const std::string& dim = as_written ? (*dims)[i] : "";
-    if (dim.find_first_not_of("0123456789") == std::string::npos) {
+    if (IsLiteral(dim)) {
       StrAppend(to, type.shape[i]);
     } else {
       AppendJsonString(to, dim);

@@ -372,6 +372,7 @@ class InstructionChecker {
                                         "', the slice given is ", SliceName(slices[k])));
         continue;
       }
+      if (!outer.value.value.valid()) continue;  // the call's own operands are reported already
       const Value& inner_value = model_.graphs.value(expected);
       const Value& outer_value = model_.graphs.value(outer.value);
       if (inner_value.type != outer_value.type || inner_value.bounded != outer_value.bounded) {

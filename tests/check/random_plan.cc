@@ -1,6 +1,8 @@
 #include "tests/check/random_plan.h"
 
 #include <algorithm>
+#include <initializer_list>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -369,6 +371,95 @@ void Mutate(std::mt19937& random, PlanBundle& plan) {
     case 9:
       for (LinearTerm& term : slice.offset_bytes.terms) term.modulus = 1;
       break;
+  }
+}
+
+void Corrupt(std::mt19937& random, PlanBundle& plan) {
+  const auto below = [&](size_t n) {
+    return n == 0 ? 0 : std::uniform_int_distribution<size_t>(0, n - 1)(random);
+  };
+  const auto any_of = [&](std::initializer_list<int64_t> values) {
+    return values.begin()[below(values.size())];
+  };
+  const auto id = [&] {
+    return static_cast<int32_t>(any_of({-2147483648LL, -1, 0, 1, 2, 3, 7, 1000, 2147483647LL}));
+  };
+  const auto number = [&] {
+    return any_of({std::numeric_limits<int64_t>::min(), -(int64_t{1} << 48), -3, -1, 0, 1, 2, 5,
+                   int64_t{1} << 48, std::numeric_limits<int64_t>::max()});
+  };
+  Program& program = plan.programs[below(plan.programs.size())];
+  Slice& slice = program.slices[below(program.slices.size())];
+  Segment& segment = program.segments[below(program.segments.size())];
+  switch (below(16)) {
+    case 0:
+      slice.buffer.index = id();
+      return;
+    case 1:
+      slice.value = {id(), ValueId(id())};
+      return;
+    case 2:
+      slice.offset_bytes.base = number();
+      return;
+    case 3:
+      slice.offset_bytes.terms.push_back({id(), number(), number(), number()});
+      return;
+    case 4:
+      slice.size_bytes = number();
+      return;
+    case 5:
+      slice.strides.assign(below(4), number());
+      return;
+    case 6:
+      slice.layout = static_cast<Layout>(below(5));
+      return;
+    case 7:
+      program.buffers[0].size_bytes = number();
+      return;
+    case 8:
+      segment.graph = id();
+      return;
+    case 9:
+      plan.microbatches = id();
+      return;
+    case 10:
+      program.step.push_back({SegmentId(id()), id()});
+      return;
+    case 11:
+      program.loads.push_back({ValueId(id()), SliceId(id())});
+      return;
+    case 12:
+      plan.mesh.axes.push_back({"data", number()});
+      return;
+    case 13:
+      program.outputs.push_back({ValueId(id()), SliceId(id())});
+      return;
+    default:
+      break;
+  }
+  if (segment.instructions.empty()) return;
+  Instruction& instruction = segment.instructions[below(segment.instructions.size())];
+  if (below(4) == 0) instruction.stream.index = id();
+  InstructionBody& body = instruction.body;
+  if (Launch* i = std::get_if<Launch>(&body)) {
+    if (below(2) == 0) i->node.index = id();
+    if (below(2) == 0) i->graph = id();
+    i->inputs.assign(below(4), SliceId(id()));
+    i->scratch.index = id();
+  } else if (Copy* i = std::get_if<Copy>(&body)) {
+    i->from.index = id();
+  } else if (Record* i = std::get_if<Record>(&body)) {
+    i->event.index = id();
+  } else if (Send* i = std::get_if<Send>(&body)) {
+    i->to.program.index = id();
+    i->to.coordinates.push_back({id(), LinearExpr(number())});
+  } else if (Recv* i = std::get_if<Recv>(&body)) {
+    i->to.index = id();
+    i->channel = id();
+  } else if (Call* i = std::get_if<Call>(&body)) {
+    i->bodies.resize(below(4));
+    for (CallBody& b : i->bodies) b.segment.index = id();
+    i->inputs.assign(below(4), SliceId(id()));
   }
 }
 

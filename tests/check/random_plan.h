@@ -16,6 +16,10 @@ PlanBundle RandomPlan(std::mt19937& random);
 // stream, an offset, operand, event or schedule item changed. Ids stay valid.
 void Mutate(std::mt19937& random, PlanBundle& plan);
 
+// One id or number set to something it should not be. For plans that only must not crash the
+// checker.
+void Corrupt(std::mt19937& random, PlanBundle& plan);
+
 }  // namespace millrace
 
 #endif  // MILLRACE_TESTS_CHECK_RANDOM_PLAN_H_

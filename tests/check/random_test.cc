@@ -38,5 +38,20 @@ TEST(CheckRandom, AgreesWithEveryOrder) {
             << refused_mutants << " refused, " << harmless_mutants << " harmless\n";
 }
 
+// Whatever the numbers, the checker answers. (Run under the sanitizers.)
+TEST(CheckRandom, CorruptPlansAreAnswered) {
+  const OpTraitsTable traits = TestTraits();
+  int refused = 0;
+  for (int seed = 0; seed < 3000; ++seed) {
+    std::mt19937 random(seed);
+    PlanBundle plan = RandomPlan(random);
+    for (int i = 0; i <= seed % 3; ++i) Corrupt(random, plan);
+    const CheckReport report = CheckPlan(plan, traits, nullptr);
+    refused += report.ok() ? 0 : 1;
+    EXPECT_EQ(report.ok(), report.errors.empty());
+  }
+  EXPECT_GT(refused, 1500);
+}
+
 }  // namespace
 }  // namespace millrace

@@ -1,10 +1,9 @@
 #include "runtime/cuda/cuda_device.h"
 
-#include <unistd.h>
-
 #include <filesystem>
 
 #include "tests/cuda/simulated_gpu.h"
+#include "tests/temporary_folder.h"
 
 namespace millrace {
 namespace {
@@ -173,17 +172,13 @@ TEST(CudaDevice, ScratchFilesNeedAnOffloadDirectory) {
 
 TEST(CudaDevice, ScratchFilesLeaveNothingBehind) {
   CudaSim sim;
-  const std::string directory = ::testing::TempDir() + "scratch_" + std::to_string(getpid());
-  std::filesystem::create_directory(directory);
-  {
-    auto device = MustCreate(sim, {.offload_directory = directory});
-    const Buffer buffer = Must(device->Allocate(MemorySpace::kFile, 10000));
-    EXPECT_EQ(buffer.space(), MemorySpace::kFile);
-    EXPECT_TRUE(std::filesystem::is_empty(directory));
-    const absl::Status status = device->Allocate(MemorySpace::kFile, int64_t{1} << 62).status();
-    EXPECT_EQ(ExitCode(status), 5) << status;
-  }
-  std::filesystem::remove(directory);
+  const TemporaryFolder folder;
+  auto device = MustCreate(sim, {.offload_directory = folder.path()});
+  const Buffer buffer = Must(device->Allocate(MemorySpace::kFile, 10000));
+  EXPECT_EQ(buffer.space(), MemorySpace::kFile);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  const absl::Status status = device->Allocate(MemorySpace::kFile, int64_t{1} << 62).status();
+  EXPECT_EQ(ExitCode(status), 5) << status;
 }
 
 TEST(EnablePeerAccess, BothWaysAndOnce) {

@@ -3,13 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "graph/strings.h"
+#include "tests/temporary_folder.h"
 
 namespace millrace {
 namespace {
@@ -19,19 +19,17 @@ using ::testing::HasSubstr;
 
 class FilesTest : public ::testing::Test {
  protected:
-  FilesTest() : folder_(StrCat(::testing::TempDir(), "/files_test.", getpid())) {
-    fs::remove_all(folder_);
+  FilesTest() {
     fs::create_directories(Path("inside/deep"));
     fs::create_directories(Path("outside"));
   }
-  ~FilesTest() override { fs::remove_all(folder_); }
 
-  std::string Path(std::string_view name) const { return StrCat(folder_, "/", name); }
+  std::string Path(std::string_view name) const { return folder_.File(name); }
   void Write(std::string_view name, std::string_view contents) {
     ASSERT_TRUE(WriteFileAtomically(Path(name), contents).ok());
   }
 
-  const std::string folder_;
+  const TemporaryFolder folder_;
 };
 
 TEST_F(FilesTest, WritesAndReadsBytes) {
@@ -57,7 +55,7 @@ TEST_F(FilesTest, ReadErrorsNameTheFileAndTheReason) {
   EXPECT_EQ(StdView(ReadFile(Path("gone")).status().message()),
             StrCat("cannot read '", Path("gone"), "': No such file or directory"));
   EXPECT_EQ(ReadFile(Path("gone")).status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(ExitCode(ReadFile(folder_).status()), 3);
+  EXPECT_EQ(ExitCode(ReadFile(folder_.path()).status()), 3);
   Write("f", "12345");
   EXPECT_EQ(*ReadFile(Path("f"), 5), "12345");
   EXPECT_EQ(ExitCode(ReadFile(Path("f"), 4).status()), 3);
@@ -70,7 +68,7 @@ TEST_F(FilesTest, AFailedWriteLeavesTheOldFileAndNothingElse) {
   EXPECT_FALSE(WriteFileAtomically(Path("d"), "x").ok());  // a folder is in the way
   EXPECT_FALSE(WriteFileAtomically("/dev/full", "x").ok());
   size_t files = 0;
-  for (const auto& entry : fs::directory_iterator(folder_))
+  for (const auto& entry : fs::directory_iterator(folder_.path()))
     files += entry.path().extension() == ".tmp";
   EXPECT_EQ(files, 0u);
 }
@@ -97,7 +95,7 @@ TEST_F(FilesTest, Mappings) {
   Write("empty", "");
   EXPECT_EQ(MapFile(Path("empty"))->bytes, nullptr);
   EXPECT_EQ(ExitCode(MapFile(Path("gone")).status()), 3);
-  EXPECT_EQ(ExitCode(MapFile(folder_).status()), 3);
+  EXPECT_EQ(ExitCode(MapFile(folder_.path()).status()), 3);
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   EXPECT_EQ(ExitCode(MapFile(Path("pipe")).status()), 3);  // and does not hang
 }

@@ -1,7 +1,6 @@
 // Graph files on disk, with their weights beside them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -12,6 +11,7 @@
 #include "graph/graph_json.h"
 #include "graph/strings.h"
 #include "graph/weights.h"
+#include "tests/temporary_folder.h"
 
 namespace millrace {
 namespace {
@@ -20,13 +20,9 @@ using ::testing::HasSubstr;
 
 class GraphFileTest : public ::testing::Test {
  protected:
-  GraphFileTest() : folder_(StrCat(::testing::TempDir(), "/graph_file_test.", getpid())) {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(StrCat(folder_, "/other"));
-  }
-  ~GraphFileTest() override { std::filesystem::remove_all(folder_); }
+  GraphFileTest() { std::filesystem::create_directory(Path("other")); }
 
-  std::string Path(std::string_view name) const { return StrCat(folder_, "/", name); }
+  std::string Path(std::string_view name) const { return folder_.File(name); }
 
   static Tensor Counting(int64_t n) {
     Tensor t = Tensor::Zeros({DType::kF32, {n}});
@@ -60,7 +56,7 @@ class GraphFileTest : public ::testing::Test {
     EXPECT_TRUE(BitEqual(*tensor, Counting(3000)));
   }
 
-  const std::string folder_;
+  const TemporaryFolder folder_;
 };
 
 TEST_F(GraphFileTest, LargeDataGoToAFileBesideTheGraph) {

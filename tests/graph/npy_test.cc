@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -11,6 +10,7 @@
 
 #include "graph/files.h"
 #include "graph/strings.h"
+#include "tests/temporary_folder.h"
 
 namespace millrace {
 namespace {
@@ -19,9 +19,6 @@ using ::testing::HasSubstr;
 
 class NpyTest : public ::testing::Test {
  protected:
-  NpyTest() : path_(StrCat(::testing::TempDir(), "/npy_test.", getpid())) {}
-  ~NpyTest() override { std::filesystem::remove(path_); }
-
   void Write(std::string_view bytes) { ASSERT_TRUE(WriteFileAtomically(path_, bytes).ok()); }
 
   // A file of the given version with this header dict and these data.
@@ -50,7 +47,8 @@ class NpyTest : public ::testing::Test {
     return std::string(status.message());
   }
 
-  const std::string path_;
+  const TemporaryFolder folder_;
+  const std::string path_ = folder_.File("file.npy");
 };
 
 TEST_F(NpyTest, RoundTripsEveryTypeAndRank) {

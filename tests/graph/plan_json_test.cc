@@ -12,6 +12,7 @@
 #include "graph/strings.h"
 #include "gtest/gtest.h"
 #include "tests/graph/sample_plan.h"
+#include "tests/temporary_folder.h"
 
 namespace millrace {
 namespace {
@@ -114,12 +115,13 @@ TEST(PlanJson, ExtensionKeysArePassedOver) {
 }
 
 TEST(PlanJson, FilesLoadAsTheyWereSaved) {
-  const std::string path = ::testing::TempDir() + "/plan_json_test.json";
+  const TemporaryFolder folder;
+  const std::string path = folder.File("plan.json");
   ASSERT_TRUE(SavePlan(SamplePlan(), path).ok());
   const absl::StatusOr<PlanBundle> loaded = LoadPlan(path);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ(PlanToJson(*loaded), PlanToJson(SamplePlan()));
-  EXPECT_EQ(loaded->graph.directory + "/plan_json_test.json", path);
+  EXPECT_EQ(loaded->graph.directory, folder.path());
   EXPECT_EQ(LoadPlan(path + ".none").status().code(), MissingFileError("").code());
 }
 

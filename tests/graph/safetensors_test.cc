@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -10,6 +9,7 @@
 
 #include "graph/files.h"
 #include "graph/strings.h"
+#include "tests/temporary_folder.h"
 
 namespace millrace {
 namespace {
@@ -19,9 +19,6 @@ using ::testing::HasSubstr;
 
 class SafetensorsTest : public ::testing::Test {
  protected:
-  SafetensorsTest() : path_(StrCat(::testing::TempDir(), "/safetensors_test.", getpid())) {}
-  ~SafetensorsTest() override { std::filesystem::remove(path_); }
-
   // A file with this header and as many data bytes 0, 1, 2, ...
   static std::string File(std::string_view header, int data_bytes) {
     std::string file;
@@ -44,7 +41,8 @@ class SafetensorsTest : public ::testing::Test {
     return std::string(status.message());
   }
 
-  const std::string path_;
+  const TemporaryFolder folder_;
+  const std::string path_ = folder_.File("file.safetensors");
 };
 
 Tensor Counting(const TensorType& type) {

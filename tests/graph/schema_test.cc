@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <stdio.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <iterator>
 #include <string>
@@ -18,6 +17,7 @@
 #include "graph/plan_json.h"
 #include "graph/strings.h"
 #include "tests/graph/sample_plan.h"
+#include "tests/temporary_folder.h"
 
 namespace millrace {
 namespace {
@@ -78,7 +78,8 @@ std::vector<bool> SchemaVerdicts(std::string_view schema,
                                  const std::vector<std::string>& documents) {
   std::string lines;
   for (const std::string& document : documents) StrAppend(&lines, JsonString(document), "\n");
-  const std::string path = StrCat(::testing::TempDir(), "/schema_test.", getpid(), ".jsonl");
+  const TemporaryFolder folder;
+  const std::string path = folder.File("documents.jsonl");
   EXPECT_TRUE(WriteFileAtomically(path, lines).ok());
   const std::string command =
       StrCat("python3 '", MILLRACE_SOURCE_DIR, "/tests/graph/schema_verdicts.py' '", kSchemas,
@@ -88,7 +89,6 @@ std::vector<bool> SchemaVerdicts(std::string_view schema,
   char buffer[4096];
   while (pipe != nullptr && fgets(buffer, sizeof(buffer), pipe) != nullptr) output += buffer;
   const int status = pipe == nullptr ? -1 : pclose(pipe);
-  remove(path.c_str());
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   if (code == 3 || code == 127) return {};
   EXPECT_EQ(code, 0) << command;

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include "graph/builder.h"
 #include "graph/files.h"
 #include "graph/strings.h"
+#include "tests/temporary_folder.h"
 
 namespace millrace {
 namespace {
@@ -184,22 +184,20 @@ TEST(InitTest, EmptyTensors) {
 
 class WeightStoreTest : public ::testing::Test {
  protected:
-  WeightStoreTest() : folder_(StrCat(::testing::TempDir(), "/weight_store_test.", getpid())) {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_ + "/graph");
+  WeightStoreTest() {
+    std::filesystem::create_directory(folder_.File("graph"));
     values_ = Tensor::Zeros({DType::kF32, {3}});
     for (int i = 0; i < 3; ++i) values_.Set(i, i + 0.5);
-    EXPECT_TRUE(WriteSafetensors(folder_ + "/graph/w.safetensors", {{"t", values_}}).ok());
-    EXPECT_TRUE(WriteSafetensors(folder_ + "/out.safetensors", {{"t", values_}}).ok());
+    EXPECT_TRUE(WriteSafetensors(folder_.File("graph/w.safetensors"), {{"t", values_}}).ok());
+    EXPECT_TRUE(WriteSafetensors(folder_.File("out.safetensors"), {{"t", values_}}).ok());
   }
-  ~WeightStoreTest() override { std::filesystem::remove_all(folder_); }
 
   // The data of one param of the given type and source.
   absl::StatusOr<Tensor> Get(const TensorType& type, DataSource source,
                              std::string path = "w.safetensors", std::string sha256 = "") {
     GraphBuilder b;
     const ValueId p = b.Param("p", type, std::move(source));
-    b.graph().directory = folder_ + "/graph";
+    b.graph().directory = folder_.File("graph");
     b.graph().weight_files.push_back({"w", std::move(path), std::move(sha256)});
     return WeightStore(b.graph()).Get(p);
   }
@@ -212,7 +210,7 @@ class WeightStoreTest : public ::testing::Test {
     return source;
   }
 
-  const std::string folder_;
+  const TemporaryFolder folder_;
   Tensor values_;
 };
 
@@ -249,17 +247,17 @@ TEST_F(WeightStoreTest, MissingThings) {
 
 TEST_F(WeightStoreTest, FilesOutsideTheGraphsFolderAreRefused) {
   for (const std::string& path :
-       {std::string("../out.safetensors"), folder_ + "/out.safetensors"}) {
+       {std::string("../out.safetensors"), folder_.File("out.safetensors")}) {
     EXPECT_EQ(ExitCode(Get(values_.type(), FromFile("t"), path).status()), 3) << path;
   }
-  std::filesystem::create_symlink("../out.safetensors", folder_ + "/graph/link.safetensors");
+  std::filesystem::create_symlink("../out.safetensors", folder_.File("graph/link.safetensors"));
   EXPECT_THAT(
       std::string(Get(values_.type(), FromFile("t"), "link.safetensors").status().message()),
       HasSubstr("leads outside the folder"));
 }
 
 TEST_F(WeightStoreTest, TheHashIsCheckedWhereGiven) {
-  const std::string hash = Sha256Hex(*ReadFile(folder_ + "/graph/w.safetensors"));
+  const std::string hash = Sha256Hex(*ReadFile(folder_.File("graph/w.safetensors")));
   EXPECT_TRUE(Get(values_.type(), FromFile("t"), "w.safetensors", hash).ok());
   EXPECT_THAT(std::string(Get(values_.type(), FromFile("t"), "w.safetensors", std::string(64, '0'))
                               .status()

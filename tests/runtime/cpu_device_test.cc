@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "runtime/flag_wait.h"
+#include "tests/temporary_folder.h"
 
 namespace millrace {
 namespace {
@@ -38,9 +39,8 @@ TEST(CpuDeviceTest, MoreThanTheHostHasIsAnErrorToo) {
 }
 
 TEST(CpuDeviceTest, ScratchFilesHaveNoNameAndKeepTheirBytes) {
-  const std::string directory = testing::TempDir() + "/offload";
-  std::filesystem::create_directories(directory);
-  const auto device = CreateCpuDevice({.offload_directory = directory});
+  const TemporaryFolder folder;
+  const auto device = CreateCpuDevice({.offload_directory = folder.path()});
 
   auto file = device->Allocate(MemorySpace::kFile, 10000);
   ASSERT_TRUE(file.ok()) << file.status();
@@ -48,7 +48,7 @@ TEST(CpuDeviceTest, ScratchFilesHaveNoNameAndKeepTheirBytes) {
 
   EXPECT_EQ(file->data()[9999], std::byte{7});
   EXPECT_EQ(file->space(), MemorySpace::kFile);
-  EXPECT_TRUE(std::filesystem::is_empty(directory));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(CpuDeviceTest, ScratchFilesNeedAFolder) {

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <limits>
 
+#include "tests/temporary_folder.h"
+
 namespace millrace {
 namespace {
 
@@ -15,13 +17,15 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::string WriteFile(std::string_view text) {
-  const std::string path = testing::TempDir() + "/test.csv";
+  static const TemporaryFolder folder;
+  const std::string path = folder.File("test.csv");
   std::ofstream(path, std::ios::binary) << text;
   return path;
 }
 
 std::string WriteGzip(const std::string& text) {
-  const std::string path = testing::TempDir() + "/test.csv.gz";
+  static const TemporaryFolder folder;
+  const std::string path = folder.File("test.csv.gz");
   gzFile file = gzopen(path.c_str(), "wb");
   EXPECT_EQ(gzwrite(file, text.data(), static_cast<unsigned>(text.size())),
             static_cast<int>(text.size()));

@@ -11,6 +11,7 @@
 
 #include "graph/assert.h"
 #include "graph/strings.h"
+#include "tests/temporary_folder.h"
 
 namespace millrace {
 namespace {
@@ -22,28 +23,10 @@ void Redirect(const std::string& path, int to) {
   close(fd);
 }
 
-// Removed with all it holds when the process ends.
-class Folder {
- public:
-  Folder() {
-    std::string pattern = testing::TempDir() + "millrace_tools_XXXXXX";
-    MILLRACE_CHECK(mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 }  // namespace
 
 std::string TestFolder() {
-  static Folder folder;
+  static const TemporaryFolder folder;
   return folder.path();
 }
 
