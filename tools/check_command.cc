@@ -7,6 +7,7 @@
 #include "tools/binding.h"
 #include "tools/command.h"
 #include "tools/model_file.h"
+#include "tools/output.h"
 #include "tools/units.h"
 
 namespace millrace {
@@ -74,20 +75,18 @@ absl::Status Check(const CheckOptions& options) {
   return kind == ModelFileKind::kPlan ? CheckPlanFile(options) : CheckGraphFile(options);
 }
 
+void DeclareOptions(OptionList& list, CheckOptions& options) {
+  list.RequiredText("file", "FILE", options.file, "Graph or plan");
+  list.Repeated("--set", "N=8", options.sets, "Bind a symbol of the graph");
+  list.Text("--machine", "FILE", options.machine, "Machine whose capacities a plan must keep to");
+  list.Flag("--json", options.json, "Print the report as JSON");
+}
+
 }  // namespace
 
-void AddCheckCommand(CLI::App& app, CommandAction& action) {
-  AddCommand<CheckOptions>(
-      app, action, "check", "Say everything that is wrong with a graph or a plan", Check,
-      [](CLI::App& command, CheckOptions& options) {
-        command.add_option("file", options.file, "Graph or plan")->type_name("FILE")->required();
-        AddRepeated(command, "--set", "N=8", options.sets, "Bind a symbol of the graph");
-        command
-            .add_option("--machine", options.machine,
-                        "Machine whose capacities a plan must keep to")
-            ->type_name("FILE");
-        command.add_flag("--json", options.json, "Print the report as JSON");
-      });
+void AddCheckCommand(CommandLine& line) {
+  AddCommand<CheckOptions>(line, "check", "Say everything that is wrong with a graph or a plan",
+                           Check, DeclareOptions);
 }
 
 }  // namespace millrace

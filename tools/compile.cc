@@ -30,16 +30,14 @@ absl::StatusOr<int> CpuDevicesFor(const PlanBundle& plan) {
 
 }  // namespace
 
-void AddPlanningOptions(CLI::App& command, PlanningOptions& options) {
-  AddRepeated(command, "--set", "N=8", options.sets, "Bind a symbol of the graph");
-  command.add_option("--device", options.device, "Where nodes run [cpu:0]")->type_name("DEVICE");
-  AddCount(command, "--threads", options.threads, 1, 1024, "Threads of the device [all it has]");
-  CLI::Option* machine =
-      command.add_option("--machine", options.machine, "Machine to plan for [this one]")
-          ->type_name("FILE");
-  AddCount(command, "--cpu-devices", options.cpu_devices, 1, kMaxCpuDevices,
-           "Split this machine into so many cpu devices [1]")
-      ->excludes(machine);
+void AddPlanningOptions(OptionList& list, PlanningOptions& options) {
+  list.Repeated("--set", "N=8", options.sets, "Bind a symbol of the graph");
+  list.Text("--device", "DEVICE", options.device, "Where nodes run [cpu:0]");
+  list.Count("--threads", options.threads, 1, 1024, "Threads of the device [all it has]");
+  list.Text("--machine", "FILE", options.machine, "Machine to plan for [this one]");
+  list.Count("--cpu-devices", options.cpu_devices, 1, kMaxCpuDevices,
+             "Split this machine into so many cpu devices [1]");
+  list.AtMostOne({"--machine", "--cpu-devices"});
 }
 
 absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options) {

@@ -7,7 +7,7 @@
 
 #include "graph/machine.h"
 #include "passes/pipeline.h"
-#include "tools/command.h"
+#include "tools/command_line.h"
 
 namespace millrace {
 
@@ -19,7 +19,7 @@ struct PlanningOptions {
   int threads = 0;                // 0: the device's
   std::vector<std::string> sets;  // "N=8"
 };
-void AddPlanningOptions(CLI::App& command, PlanningOptions& options);
+void AddPlanningOptions(OptionList& list, PlanningOptions& options);
 
 struct PlanForMachine {
   MachineSpec machine;

@@ -5,6 +5,7 @@
 #include "graph/strings.h"
 #include "tools/binding.h"
 #include "tools/command.h"
+#include "tools/output.h"
 #include "tools/table.h"
 #include "tools/units.h"
 
@@ -85,16 +86,16 @@ absl::Status Devices(const DevicesOptions& options) {
   return absl::OkStatus();
 }
 
+void DeclareOptions(OptionList& list, DevicesOptions& options) {
+  list.Text("--machine", "FILE", options.machine, "Those of a machine [this one]");
+  list.Flag("--json", options.json, "Print as JSON");
+}
+
 }  // namespace
 
-void AddDevicesCommand(CLI::App& app, CommandAction& action) {
-  AddCommand<DevicesOptions>(
-      app, action, "devices", "List the devices there are", Devices,
-      [](CLI::App& command, DevicesOptions& options) {
-        command.add_option("--machine", options.machine, "Those of a machine [this one]")
-            ->type_name("FILE");
-        command.add_flag("--json", options.json, "Print as JSON");
-      });
+void AddDevicesCommand(CommandLine& line) {
+  AddCommand<DevicesOptions>(line, "devices", "List the devices there are", Devices,
+                             DeclareOptions);
 }
 
 }  // namespace millrace

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "graph/strings.h"
+#include "tools/output.h"
 #include "tools/table.h"
 #include "tools/units.h"
 

@@ -9,7 +9,7 @@
 
 #include "graph/graph.h"
 #include "ops/op_def.h"
-#include "tools/command.h"
+#include "tools/output.h"
 
 namespace millrace {
 

@@ -5,6 +5,7 @@
 #include "tools/dot.h"
 #include "tools/graph_summary.h"
 #include "tools/model_file.h"
+#include "tools/output.h"
 #include "tools/plan_summary.h"
 
 namespace millrace {
@@ -50,20 +51,20 @@ absl::Status Inspect(const InspectOptions& options) {
   return kind == ModelFileKind::kPlan ? InspectPlan(options) : InspectGraph(options);
 }
 
+void DeclareOptions(OptionList& list, InspectOptions& options) {
+  list.RequiredText("file", "FILE", options.file, "Graph or plan");
+  list.Repeated("--set", "N=8", options.sets, "Bind a symbol of the graph");
+  list.Flag("--text", options.text, "All of it, as text");
+  list.Flag("--dot", options.dot, "All of it, for Graphviz");
+  list.Flag("--json", options.json, "The summary as JSON");
+  list.AtMostOne({"--text", "--dot", "--json"});
+}
+
 }  // namespace
 
-void AddInspectCommand(CLI::App& app, CommandAction& action) {
-  AddCommand<InspectOptions>(
-      app, action, "inspect", "Show what is in a graph or a plan", Inspect,
-      [](CLI::App& command, InspectOptions& options) {
-        command.add_option("file", options.file, "Graph or plan")->type_name("FILE")->required();
-        AddRepeated(command, "--set", "N=8", options.sets, "Bind a symbol of the graph");
-        CLI::Option* text = command.add_flag("--text", options.text, "All of it, as text");
-        CLI::Option* dot = command.add_flag("--dot", options.dot, "All of it, for Graphviz");
-        CLI::Option* json = command.add_flag("--json", options.json, "The summary as JSON");
-        text->excludes(dot)->excludes(json);
-        dot->excludes(json);
-      });
+void AddInspectCommand(CommandLine& line) {
+  AddCommand<InspectOptions>(line, "inspect", "Show what is in a graph or a plan", Inspect,
+                             DeclareOptions);
 }
 
 }  // namespace millrace

@@ -5,6 +5,7 @@
 #include "tools/binding.h"
 #include "tools/command.h"
 #include "tools/op_samples.h"
+#include "tools/output.h"
 #include "tools/table.h"
 #include "tools/units.h"
 
@@ -214,15 +215,15 @@ absl::Status Ops(const OpsOptions& options) {
   return absl::OkStatus();
 }
 
+void DeclareOptions(OptionList& list, OpsOptions& options) {
+  list.Text("name", "OP", options.name, "Operator, such as Conv");
+  list.Flag("--json", options.json, "Print as JSON");
+}
+
 }  // namespace
 
-void AddOpsCommand(CLI::App& app, CommandAction& action) {
-  AddCommand<OpsOptions>(
-      app, action, "ops", "List operators, or describe one", Ops,
-      [](CLI::App& command, OpsOptions& options) {
-        command.add_option("name", options.name, "Operator, such as Conv")->type_name("OP");
-        command.add_flag("--json", options.json, "Print as JSON");
-      });
+void AddOpsCommand(CommandLine& line) {
+  AddCommand<OpsOptions>(line, "ops", "List operators, or describe one", Ops, DeclareOptions);
 }
 
 }  // namespace millrace

@@ -11,6 +11,7 @@
 #include "tools/compile.h"
 #include "tools/dot.h"
 #include "tools/interrupt.h"
+#include "tools/output.h"
 #include "tools/plan_summary.h"
 #include "tools/table.h"
 #include "tools/units.h"
@@ -76,21 +77,21 @@ absl::Status RunPlan(const PlanOptions& options) {
   return absl::OkStatus();
 }
 
+void DeclareOptions(OptionList& list, PlanOptions& options) {
+  list.RequiredText("graph", "FILE", options.planning.file, "Graph");
+  list.Text("-o,--output", "FILE", options.output, "Write the plan here");
+  AddPlanningOptions(list, options.planning);
+  list.Flag("--text", options.text, "Print the whole plan");
+  list.Flag("--dot", options.dot, "Print it for Graphviz");
+  list.Flag("--json", options.json, "Print the summary as JSON");
+  list.AtMostOne({"--text", "--dot", "--json"});
+}
+
 }  // namespace
 
-void AddPlanCommand(CLI::App& app, CommandAction& action) {
-  AddCommand<PlanOptions>(
-      app, action, "plan", "Plan a graph for a machine, and check the plan", RunPlan,
-      [](CLI::App& command, PlanOptions& options) {
-        command.add_option("graph", options.planning.file, "Graph")->type_name("FILE")->required();
-        command.add_option("-o,--output", options.output, "Write the plan here")->type_name("FILE");
-        AddPlanningOptions(command, options.planning);
-        CLI::Option* text = command.add_flag("--text", options.text, "Print the whole plan");
-        CLI::Option* dot = command.add_flag("--dot", options.dot, "Print it for Graphviz");
-        CLI::Option* json = command.add_flag("--json", options.json, "Print the summary as JSON");
-        text->excludes(dot)->excludes(json);
-        dot->excludes(json);
-      });
+void AddPlanCommand(CommandLine& line) {
+  AddCommand<PlanOptions>(line, "plan", "Plan a graph for a machine, and check the plan", RunPlan,
+                          DeclareOptions);
 }
 
 }  // namespace millrace

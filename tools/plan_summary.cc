@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "graph/plan_json.h"
 #include "graph/strings.h"
+#include "tools/output.h"
 #include "tools/plan_devices.h"
 #include "tools/table.h"
 #include "tools/units.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/plan.h"
-#include "tools/command.h"
+#include "tools/output.h"
 
 namespace millrace {
 

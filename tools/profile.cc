@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "graph/strings.h"
 #include "ops/op_def.h"
+#include "tools/output.h"
 #include "tools/table.h"
 #include "tools/units.h"
 

@@ -8,7 +8,7 @@
 
 #include "graph/plan.h"
 #include "runtime/trace.h"
-#include "tools/command.h"
+#include "tools/output.h"
 
 namespace millrace {
 

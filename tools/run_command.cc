@@ -13,6 +13,7 @@
 #include "tools/command.h"
 #include "tools/compile.h"
 #include "tools/interrupt.h"
+#include "tools/output.h"
 #include "tools/run_report.h"
 #include "tools/run_request.h"
 #include "tools/value_spec.h"
@@ -152,30 +153,25 @@ absl::Status Run(const RunOptions& options) {
   return CheckExpectations(report);
 }
 
-void AddOptions(CLI::App& command, RunOptions& options) {
+void DeclareOptions(OptionList& list, RunOptions& options) {
   RunRequestTexts& request = options.request;
-  command.add_option("file", options.planning.file, "Graph or plan")->type_name("FILE")->required();
-  AddRepeated(command, "--input", "x=VALUE", request.inputs, "An input; '*' is all others");
-  AddRepeated(command, "--output", "y=@x.npy", request.outputs, "Write an output or param");
-  AddRepeated(command, "--expect", "y=VALUE", request.expects,
-              "Compare an output or param; exit 1 if it differs");
-  command.add_option("--rtol", options.rtol, "Relative tolerance of --expect [1e-4]")
-      ->check(CLI::NonNegativeNumber.description(""));
-  command.add_option("--atol", options.atol, "Absolute tolerance of --expect [1e-5]")
-      ->check(CLI::NonNegativeNumber.description(""));
-  AddRepeated(command, "--labels", "y=VALUE", request.labels,
-              "Accuracy of an output [rows, classes]");
-  command.add_option("--held-out", request.held_out, "Also of rows with index % E = R alone")
-      ->type_name("E:R");
-  AddPlanningOptions(command, options.planning);
-  command.add_option("--offload", options.offload, "Where buffers lie that a plan puts in files")
-      ->type_name("FOLDER");
-  AddCount(command, "--iterations", options.iterations, int64_t{1}, kMaxSteps, "Steps to time [1]");
-  AddCount(command, "--warmup", options.warmup, int64_t{0}, kMaxSteps, "Steps before them [0]");
-  command.add_flag("--profile", options.profile, "Time by node");
-  command.add_option("--trace", options.trace, "Write a Chrome trace here")->type_name("FILE");
-  command.add_flag("--json", options.json, "Print the report as JSON");
-  command.footer(
+  list.RequiredText("file", "FILE", options.planning.file, "Graph or plan");
+  list.Repeated("--input", "x=VALUE", request.inputs, "An input; '*' is all others");
+  list.Repeated("--output", "y=@x.npy", request.outputs, "Write an output or param");
+  list.Repeated("--expect", "y=VALUE", request.expects,
+                "Compare an output or param; exit 1 if it differs");
+  list.Number("--rtol", options.rtol, "Relative tolerance of --expect [1e-4]");
+  list.Number("--atol", options.atol, "Absolute tolerance of --expect [1e-5]");
+  list.Repeated("--labels", "y=VALUE", request.labels, "Accuracy of an output [rows, classes]");
+  list.Text("--held-out", "E:R", request.held_out, "Also of rows with index % E = R alone");
+  AddPlanningOptions(list, options.planning);
+  list.Text("--offload", "FOLDER", options.offload, "Where buffers lie that a plan puts in files");
+  list.Count("--iterations", options.iterations, int64_t{1}, kMaxSteps, "Steps to time [1]");
+  list.Count("--warmup", options.warmup, int64_t{0}, kMaxSteps, "Steps before them [0]");
+  list.Flag("--profile", options.profile, "Time by node");
+  list.Text("--trace", "FILE", options.trace, "Write a Chrome trace here");
+  list.Flag("--json", options.json, "Print the report as JSON");
+  list.Footer(
       "VALUE is one of\n"
       "  @x.npy               a NumPy file\n"
       "  @x.csv.gz:0-63       columns, from 0, of a comma-separated file, plain or gzip\n"
@@ -185,8 +181,8 @@ void AddOptions(CLI::App& command, RunOptions& options) {
 
 }  // namespace
 
-void AddRunCommand(CLI::App& app, CommandAction& action) {
-  AddCommand<RunOptions>(app, action, "run", "Run a graph or a plan", Run, AddOptions);
+void AddRunCommand(CommandLine& line) {
+  AddCommand<RunOptions>(line, "run", "Run a graph or a plan", Run, DeclareOptions);
 }
 
 }  // namespace millrace

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "graph/strings.h"
+#include "tools/output.h"
 #include "tools/table.h"
 #include "tools/units.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/tensor.h"
-#include "tools/command.h"
+#include "tools/output.h"
 #include "tools/compare.h"
 #include "tools/profile.h"
 

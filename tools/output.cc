@@ -1,13 +1,9 @@
-#include "tools/command.h"
+#include "tools/output.h"
 
 #include <cstdio>
+#include <string>
 
 namespace millrace {
-
-CLI::Option* AddRepeated(CLI::App& command, const std::string& name, const std::string& form,
-                         std::vector<std::string>& values, const std::string& doc) {
-  return command.add_option(name, values, doc)->type_name(form)->allow_extra_args(false);
-}
 
 Json JsonHeader(std::string_view format) {
   Json document;
