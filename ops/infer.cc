@@ -196,6 +196,15 @@ void GraphWalk::StoreResults(const OpDef& op, Node& node) {
   }
 }
 
+// Plans tell bodies apart by their number, so they stand in the op's order, whatever the file's.
+void OrderBodies(const OpDef& op, Node& node) {
+  const auto rank = [&](const Subgraph& sub) {
+    return std::find(op.subgraphs.begin(), op.subgraphs.end(), sub.name);
+  };
+  std::stable_sort(node.subgraphs.begin(), node.subgraphs.end(),
+                   [&](const Subgraph& a, const Subgraph& b) { return rank(a) < rank(b); });
+}
+
 // False when the types that the bodies give stay unknown.
 bool GraphWalk::InferBodies(const OpDef& op, Node& node) {
   const int64_t faults_before = diagnostics_.total();
@@ -205,6 +214,7 @@ bool GraphWalk::InferBodies(const OpDef& op, Node& node) {
     Report(node, {.message = StrCat("unknown nested graph '", sub.name, "'"),
                   .hint = DidYouMean(sub.name, op.subgraphs)});
   }
+  OrderBodies(op, node);
   bool known = true;
   for (const std::string& name : op.subgraphs) {
     const auto sub = std::find_if(node.subgraphs.begin(), node.subgraphs.end(),

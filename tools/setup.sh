@@ -4,7 +4,8 @@
 # names what is missing, and fails when something required is.
 set -euo pipefail
 
-# One a line: Debian package | how to see that it is there (command, <header> or python module) | why.
+# One a line: Debian package | how to see that it is there (command, <header>, path, python module)
+# | why.
 # A "?" before the package: useful, not required.
 packages=$(cat << 'END'
   g++                | g++                                  | the compiler, C++20
@@ -19,10 +20,13 @@ packages=$(cat << 'END'
   zlib1g-dev         | <zlib.h>                             | gzip
   libhwy-dev         | <hwy/highway.h>                      | Highway: SIMD kernels
   libdnnl-dev        | <dnnl.hpp>                           | oneDNN: convolution, matmul, pooling on CPU
+  libprotobuf-dev    | <google/protobuf/message.h>          | ONNX files
+  libonnx-dev        | <onnx/onnx_pb.h>                     | ONNX files: their schema, compiled
   ocl-icd-opencl-dev | <CL/cl.h>                            | oneDNN's CMake package looks for it
   libgtest-dev       | <gtest/gtest.h>                      | tests
   libgmock-dev       | <gmock/gmock.h>                      | tests: matchers
   libbenchmark-dev   | <benchmark/benchmark.h>              | benchmarks
+  ? libonnx-testdata | /usr/share/libonnx-testdata/data     | tests: ONNX's conformance suite
   ? python3-jsonschema | python:jsonschema                  | a test: the graph file schema
   ? ccache           | ccache                               | quick rebuilds
   ? mold             | mold                                 | quick links
@@ -41,6 +45,7 @@ is_installed() {  # by dpkg
 
 is_there() {  # by looking for the thing itself
   case "$1" in
+    /*) [[ -e "$1" ]] ;;
     python:*) python3 -c "import ${1#python:}" 2> /dev/null ;;
     '<'*) echo "#include $1" | "${CXX:-c++}" -x c++ -std=c++20 -fsyntax-only - 2> /dev/null ;;
     *) command -v "$1" > /dev/null ;;

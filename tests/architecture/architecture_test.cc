@@ -47,6 +47,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"graph/check", {"graph", "graph/check"}},
     {"ops", {"graph", "ops"}},
     {"ops/cpu", {"graph", "graph/check", "ops", "runtime", "ops/cpu"}},
+    {"ops/onnx", {"graph", "ops", "ops/onnx"}},
     {"ops/cuda", {"graph", "graph/check", "ops", "runtime", "runtime/cuda", "ops/cuda"}},
     {"passes", {"graph", "ops", "passes"}},
     {"runtime", {"graph", "graph/check", "runtime"}},

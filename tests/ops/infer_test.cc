@@ -177,6 +177,15 @@ TEST(Infer, BodiesOfIfGiveItsTypes) {
   EXPECT_EQ(ResultTypes(graph.nodes[0].subgraphs[0].graph), "r:f32[2,3]");
 }
 
+// Plans number bodies. A file that listed else_branch first ran it when the condition held.
+TEST(Infer, BodiesOfIfStandInOneOrder) {
+  Graph graph = Parse(IfGraph("  r = Relu(a)", "  r = Exp(b)"));
+  std::swap(graph.nodes[0].subgraphs[0], graph.nodes[0].subgraphs[1]);
+  ASSERT_EQ(InferTypes(graph), absl::OkStatus());
+  EXPECT_EQ(graph.nodes[0].subgraphs[0].name, "then_branch");
+  EXPECT_EQ(graph.nodes[0].subgraphs[1].name, "else_branch");
+}
+
 TEST(Infer, BodiesOfIfMustAgree) {
   EXPECT_THAT(ErrorsOf(IfGraph("  r = Relu(a)", "  r = Transpose(b)")),
               HasSubstr("branch: If 'branch': result 0 is f32[2,3] ('r') in then_branch and "

@@ -1,0 +1,143 @@
+#include "ops/onnx/conversion.h"
+
+#include "graph/strings.h"
+#include "ops/axes.h"
+#include "ops/infer.h"
+#include "ops/onnx/tensor_proto.h"
+#include "ops/op_def.h"
+
+namespace millrace {
+
+std::optional<TensorType> TypedBuilder::TypeOf(ValueId id) {
+  Graph& graph = this->graph();
+  for (; inferred_ < graph.nodes.size(); ++inferred_) {
+    const Node& node = graph.nodes[inferred_];
+    if (!node.subgraphs.empty()) continue;  // not worth it: nothing old depends on them
+    bool known = true;
+    std::vector<Tensor> constants;
+    for (ValueId input : node.inputs) {
+      known &= !input.valid() || graph.value(input).typed;
+      constants.push_back(input.valid() ? ConstantTensor(graph, input).value_or(Tensor())
+                                        : Tensor());
+    }
+    if (!known) continue;
+    const auto types = InferOutputs(QueryFor(graph, NodeId(inferred_)), constants);
+    if (!types.ok()) continue;  // inference of the whole graph will tell
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (!node.outputs[i].valid()) continue;
+      graph.value(node.outputs[i]).type = (*types)[i];
+      graph.value(node.outputs[i]).typed = true;
+    }
+  }
+  if (!graph.value(id).typed) return std::nullopt;
+  return graph.value(id).type;
+}
+
+void TypedBuilder::MakeConstant(ValueId id) {
+  Value& value = graph().value(id);
+  if (value.kind != ValueKind::kParam) return;
+  value.kind = ValueKind::kConstant;
+  value.trainable = false;
+  std::erase(graph().params, id);
+  graph().constants.push_back(id);
+}
+
+std::optional<std::vector<int64_t>> Conversion::ConstantInts(size_t i) const {
+  if (!HasInput(i)) return std::nullopt;
+  const std::optional<Tensor> tensor = ConstantTensor(builder.graph(), node.inputs[i]);
+  if (!tensor.has_value()) return std::nullopt;
+  return IntsOf(*tensor);
+}
+
+std::optional<int> Conversion::Rank(size_t input) {
+  const std::optional<TensorType> type = builder.TypeOf(node.inputs[input]);
+  if (!type.has_value()) return std::nullopt;
+  return type->shape.rank();
+}
+
+std::optional<DType> Conversion::ElementType(size_t input) {
+  const std::optional<TensorType> type = builder.TypeOf(node.inputs[input]);
+  if (!type.has_value()) return std::nullopt;
+  return type->dtype;
+}
+
+void Conversion::SetInput(size_t i, ValueId value) {
+  if (node.inputs.size() <= i) node.inputs.resize(i + 1);
+  node.inputs[i] = value;
+}
+
+ValueId Conversion::Constant(Tensor tensor) {
+  const std::string& base = node.name.empty() ? node.op : node.name;
+  return builder.Constant(StrCat(base, ".constant"), std::move(tensor));
+}
+
+ValueId Conversion::Ints(std::span<const int64_t> values) {
+  return Constant(Tensor::FromSpan<int64_t>({static_cast<int64_t>(values.size())}, values));
+}
+
+ValueId Conversion::Emit(std::string_view op, std::vector<ValueId> inputs, Attrs attrs) {
+  const std::string& base = node.name.empty() ? node.op : node.name;
+  return builder.Op(op, std::move(inputs), std::move(attrs), StrCat(base, ".", op));
+}
+
+void Conversion::IntsToInput(std::string_view attr, size_t i) {
+  const AttrValue* value = node.attrs.Find(attr);
+  if (value == nullptr) return;
+  if (const auto* ints = std::get_if<std::vector<int64_t>>(value)) SetInput(i, Ints(*ints));
+  node.attrs.Erase(attr);
+}
+
+absl::Status Conversion::InputToInts(size_t i, std::string_view attr) {
+  if (!HasInput(i)) return absl::OkStatus();
+  const std::optional<std::vector<int64_t>> ints = ConstantInts(i);
+  if (!ints.has_value()) {
+    return BadInputError(
+        StrCat("'", attr, "' must be known while planning: a constant or an initializer, not '",
+               builder.graph().value(node.inputs[i]).name, "'"));
+  }
+  node.attrs.Set(attr, *ints);
+  node.inputs[i] = ValueId();
+  return absl::OkStatus();
+}
+
+absl::Status Conversion::NumberToTypeName(std::string_view attr) {
+  const AttrValue* value = node.attrs.Find(attr);
+  if (value == nullptr || !std::holds_alternative<int64_t>(*value)) return absl::OkStatus();
+  const int64_t number = std::get<int64_t>(*value);
+  const std::optional<DType> dtype = FromOnnxType(static_cast<int32_t>(number));
+  if (!dtype.has_value() || number != static_cast<int32_t>(number)) {
+    return BadInputError(StrCat("attribute '", attr, "': elements of type ",
+                                OnnxTypeName(static_cast<int32_t>(number)), " are not supported"));
+  }
+  node.attrs.Set(attr, std::string(DTypeName(*dtype)));
+  return absl::OkStatus();
+}
+
+namespace {
+
+// Where our op wants the name of an element type, ONNX has its number (Cast's `to`).
+absl::Status NameTypes(Conversion& c) {
+  const OpDef* op = FindOp(c.node.op);
+  if (op == nullptr) return absl::OkStatus();
+  for (const AttrSpec& spec : op->attrs) {
+    if (spec.kind == AttrKind::kString) MILLRACE_RETURN_IF_ERROR(c.NumberToTypeName(spec.name));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Convert(Conversion& c) {
+  if (c.node.opset < 6) c.node.attrs.Erase("consumed_inputs");  // a hint about memory, long gone
+  for (const auto rules : {ShapeRules(), MathRules(), LayerRules()}) {
+    for (const ConversionRule& rule : rules) {
+      if (rule.op != c.node.op || c.node.opset < rule.first || c.node.opset > rule.last) continue;
+      MILLRACE_RETURN_IF_ERROR(rule.convert(c));
+    }
+  }
+  MILLRACE_RETURN_IF_ERROR(NameTypes(c));
+  while (!c.node.inputs.empty() && !c.node.inputs.back().valid()) c.node.inputs.pop_back();
+  return absl::OkStatus();
+}
+
+}  // namespace millrace

@@ -1,0 +1,139 @@
+// Layers of networks: normalization, dropout, resizing, recurrent ones.
+#include <limits>
+
+#include "graph/strings.h"
+#include "ops/onnx/conversion.h"
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
+
+// Running statistics are no weights, although they are floats in a file.
+void FreezeStatistics(Conversion& c) {
+  for (const size_t i : {3, 4}) {
+    if (!c.HasInput(i)) continue;
+    Value& value = c.builder.graph().value(c.node.inputs[i]);
+    if (value.kind == ValueKind::kParam) value.trainable = false;
+  }
+}
+
+// Before opset 14: training when more than one result is asked for (before 7: unless is_test).
+absl::Status LegacyBatchNormalization(Conversion& c) {
+  FreezeStatistics(c);
+  Attrs& attrs = c.node.attrs;
+  if (c.node.opset < 9 && !attrs.Bool("spatial", true)) {
+    return BadInputError("'spatial' = 0 (statistics per element) is not supported");
+  }
+  const bool training =
+      c.node.opset < 7 ? !attrs.Bool("is_test", false) && c.node.outputs.size() > 1 : false;
+  while (c.node.outputs.size() > 1 && c.node.outputs.back().empty()) c.node.outputs.pop_back();
+  if (training || c.node.outputs.size() > 1) {
+    return BadInputError("training results are not supported before opset 14");
+  }
+  for (const char* name : {"spatial", "is_test", "momentum"}) attrs.Erase(name);
+  return absl::OkStatus();
+}
+
+absl::Status BatchNormalization(Conversion& c) {
+  FreezeStatistics(c);
+  return absl::OkStatus();
+}
+
+// `ratio` became an operand in opset 12, and training became a choice at run time. Before opset 7
+// a node trains unless it says is_test; from then on it never does.
+absl::Status LegacyDropout(Conversion& c) {
+  const double ratio = c.node.attrs.Float("ratio", 0.5);
+  const bool training = c.node.opset < 7 && !c.node.attrs.Bool("is_test", false);
+  c.node.attrs.Erase("ratio");
+  c.node.attrs.Erase("is_test");
+  c.SetInput(1, c.Constant(Tensor::Scalar(static_cast<float>(ratio))));
+  if (training) c.SetInput(2, c.Constant(Tensor::Scalar(true)));
+  return absl::OkStatus();
+}
+
+// --- Resizing ----------------------------------------------------------------------------------
+
+// Upsample and the first Resize sample at i / scale, rounded down.
+void AsResize(Conversion& c) {
+  c.node.op = "Resize";
+  c.node.attrs.Set("coordinate_transformation_mode", std::string("asymmetric"));
+  c.node.attrs.Set("nearest_mode", std::string("floor"));
+  if (c.node.attrs.String("mode", "nearest") == "bilinear") {
+    c.node.attrs.Set("mode", std::string("linear"));
+  }
+}
+
+absl::Status Upsample(Conversion& c) {
+  Attrs& attrs = c.node.attrs;
+  ValueId scales = c.HasInput(1) ? c.node.inputs[1] : ValueId();
+  if (const AttrValue* value = attrs.Find("scales")) {
+    std::vector<float> floats;
+    if (const auto* doubles = std::get_if<std::vector<double>>(value)) {
+      floats.assign(doubles->begin(), doubles->end());
+    }
+    const Shape shape = {static_cast<int64_t>(floats.size())};
+    scales = c.Constant(Tensor::FromSpan<float>(shape, floats));
+    attrs.Erase("scales");
+  } else if (attrs.Find("height_scale") != nullptr) {
+    const float height = static_cast<float>(attrs.Float("height_scale", 1));
+    const float width = static_cast<float>(attrs.Float("width_scale", 1));
+    scales = c.Constant(Tensor::Of<float>({4}, {1, 1, height, width}));
+    attrs.Erase("height_scale");
+    attrs.Erase("width_scale");
+  }
+  if (!scales.valid()) return BadInputError("has no 'scales'");
+  c.node.inputs = {c.node.inputs.empty() ? ValueId() : c.node.inputs[0], ValueId(), scales};
+  AsResize(c);
+  return absl::OkStatus();
+}
+
+absl::Status FirstResize(Conversion& c) {
+  if (c.node.inputs.size() != 2) return absl::OkStatus();  // inference will tell
+  c.node.inputs = {c.node.inputs[0], ValueId(), c.node.inputs[1]};
+  AsResize(c);
+  return absl::OkStatus();
+}
+
+// --- Others ------------------------------------------------------------------------------------
+
+absl::Status LegacyRecurrent(Conversion& c) {
+  c.node.attrs.Erase("output_sequence");  // whether a result is wanted follows from its name
+  return absl::OkStatus();
+}
+
+absl::Status GridSampleModes(Conversion& c) {
+  const std::string mode = c.node.attrs.String("mode", "linear");
+  if (mode == "linear") c.node.attrs.Set("mode", std::string("bilinear"));
+  if (mode == "cubic") c.node.attrs.Set("mode", std::string("bicubic"));
+  return absl::OkStatus();
+}
+
+absl::Status DftAxis(Conversion& c) {
+  const std::optional<std::vector<int64_t>> axis = c.ConstantInts(2);
+  if (c.HasInput(2) && (!axis.has_value() || axis->size() != 1)) {
+    return BadInputError("'axis' must be a constant");
+  }
+  c.node.attrs.Set("axis", axis.has_value() ? (*axis)[0] : int64_t{-2});
+  if (c.HasInput(2)) c.node.inputs[2] = ValueId();
+  return absl::OkStatus();
+}
+
+constexpr ConversionRule kRules[] = {
+    {"BatchNormalization", 1, 13, LegacyBatchNormalization},
+    {"BatchNormalization", 14, kForever, BatchNormalization},
+    {"DFT", 20, kForever, DftAxis},
+    {"Dropout", 1, 11, LegacyDropout},
+    {"GRU", 1, 6, LegacyRecurrent},
+    {"GridSample", 20, kForever, GridSampleModes},
+    {"LSTM", 1, 6, LegacyRecurrent},
+    {"RNN", 1, 6, LegacyRecurrent},
+    {"Resize", 10, 10, FirstResize},
+    {"Upsample", 1, 9, Upsample},
+};
+
+}  // namespace
+
+std::span<const ConversionRule> LayerRules() { return kRules; }
+
+}  // namespace millrace

@@ -1,0 +1,179 @@
+// Shapes, slices and axes: mostly attributes that became operands.
+#include <limits>
+
+#include "graph/strings.h"
+#include "ops/onnx/conversion.h"
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
+
+// Squeeze, Unsqueeze, ReduceSum.
+absl::Status AxesToInput(Conversion& c) {
+  c.IntsToInput("axes", 1);
+  return absl::OkStatus();
+}
+
+absl::Status ConcatAxis(Conversion& c) {
+  if (c.node.attrs.Find("axis") == nullptr) c.node.attrs.Set("axis", int64_t{1});
+  return absl::OkStatus();
+}
+
+absl::Status ReshapeShape(Conversion& c) {
+  c.IntsToInput("shape", 1);
+  return absl::OkStatus();
+}
+
+absl::Status SliceBounds(Conversion& c) {
+  c.IntsToInput("starts", 1);
+  c.IntsToInput("ends", 2);
+  c.IntsToInput("axes", 3);
+  return absl::OkStatus();
+}
+
+absl::Status SplitSizes(Conversion& c) {
+  c.IntsToInput("split", 1);
+  return absl::OkStatus();
+}
+
+// `num_outputs`: parts of one size, rounded up, but for the last, which has what is left.
+absl::Status SplitParts(Conversion& c) {
+  const int64_t parts = c.node.attrs.Int("num_outputs", 0);
+  c.node.attrs.Erase("num_outputs");
+  if (parts == 0) return absl::OkStatus();
+  if (parts != static_cast<int64_t>(c.node.outputs.size())) {
+    return BadInputError(StrCat("attribute 'num_outputs' is ", parts, ", but the node has ",
+                                c.node.outputs.size(), " results"));
+  }
+  const std::optional<TensorType> type = c.builder.TypeOf(c.node.inputs[0]);
+  const int64_t axis = c.node.attrs.Int("axis", 0);
+  if (!type.has_value() || !c.sizes_hold) return absl::OkStatus();  // equal parts, if they are
+  const int rank = type->shape.rank();
+  if (axis < -rank || axis >= rank) return absl::OkStatus();  // inference will tell
+  const int64_t total = type->shape[static_cast<int>(axis < 0 ? axis + rank : axis)];
+  const int64_t size = (total + parts - 1) / parts;
+  if (total % parts == 0 || size * (parts - 1) > total) return absl::OkStatus();
+  std::vector<int64_t> sizes(parts, size);
+  sizes.back() = total - size * (parts - 1);
+  c.SetInput(1, c.Ints(sizes));
+  return absl::OkStatus();
+}
+
+absl::Status TopKCount(Conversion& c) {
+  const int64_t k = c.node.attrs.Int("k", 0);
+  c.node.attrs.Erase("k");
+  c.SetInput(1, c.Ints({{k}}));
+  return absl::OkStatus();
+}
+
+// Floats of the element type that input 0 has: f32 where that is unknown.
+ValueId ScalarLikeInput(Conversion& c, double value) {
+  Tensor scalar = Tensor::Zeros({c.ElementType(0).value_or(DType::kF32), Shape{}});
+  scalar.Set(0, value);
+  return c.Constant(std::move(scalar));
+}
+
+absl::Status PadSizes(Conversion& c) {
+  c.IntsToInput(c.node.opset < 2 ? "paddings" : "pads", 1);
+  if (c.node.attrs.Find("value") != nullptr) {
+    c.SetInput(2, ScalarLikeInput(c, c.node.attrs.Float("value", 0)));
+    c.node.attrs.Erase("value");
+  }
+  return absl::OkStatus();
+}
+
+// Sizes for some axes only become sizes for all.
+absl::Status PadAxes(Conversion& c) {
+  if (!c.HasInput(3)) return absl::OkStatus();
+  const std::optional<int> rank = c.Rank(0);
+  const auto axes = c.ConstantInts(3), pads = c.ConstantInts(1);
+  if (!rank.has_value() || !axes.has_value() || !pads.has_value()) {
+    return BadInputError("'axes' and 'pads' must be constants, and the rank of 'data' known");
+  }
+  if (pads->size() != 2 * axes->size()) {
+    return BadInputError(StrCat("'pads' has ", pads->size(), " sizes for ", axes->size(),
+                                " axes; expected two each"));
+  }
+  std::vector<int64_t> all(2 * *rank, 0);
+  for (size_t i = 0; i < axes->size(); ++i) {
+    const int64_t axis = (*axes)[i] + ((*axes)[i] < 0 ? *rank : 0);
+    if (axis < 0 || axis >= *rank) {
+      return BadInputError(
+          StrCat("axis ", (*axes)[i], " is out of range [", -*rank, ",", *rank, ")"));
+    }
+    all[axis] = (*pads)[i];
+    all[axis + *rank] = (*pads)[i + axes->size()];
+  }
+  c.node.inputs[1] = c.Ints(all);
+  c.node.inputs[3] = ValueId();
+  return absl::OkStatus();
+}
+
+absl::Status ClipBounds(Conversion& c) {
+  constexpr std::string_view kNames[] = {"min", "max"};
+  for (size_t i = 0; i < 2; ++i) {
+    if (c.node.attrs.Find(kNames[i]) == nullptr) continue;
+    c.SetInput(i + 1, ScalarLikeInput(c, c.node.attrs.Float(kNames[i], 0)));
+    c.node.attrs.Erase(kNames[i]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ScatterElements(Conversion& c) {
+  c.node.op = "ScatterElements";
+  return absl::OkStatus();
+}
+
+// Reductions take their axes as an attribute, up to opset 17, but for ReduceSum.
+absl::Status AxesToAttribute(Conversion& c) {
+  const bool none_means_none = c.node.attrs.Bool("noop_with_empty_axes", false);
+  c.node.attrs.Erase("noop_with_empty_axes");
+  MILLRACE_RETURN_IF_ERROR(c.InputToInts(1, "axes"));
+  if (!none_means_none || !c.node.attrs.Ints("axes").empty()) return absl::OkStatus();
+  // Each element is a reduction of itself.
+  c.node.inputs.resize(1);
+  c.node.attrs = Attrs();
+  if (c.node.op == "ReduceL1" || c.node.op == "ReduceL2") {
+    c.node.op = "Abs";
+  } else if (c.node.op == "ReduceLogSum") {
+    c.node.op = "Log";
+  } else if (c.node.op == "ReduceSumSquare") {
+    c.node.op = "Mul";
+    c.SetInput(1, c.node.inputs[0]);
+  } else {
+    c.node.op = "Identity";
+  }
+  return absl::OkStatus();
+}
+
+constexpr ConversionRule kRules[] = {
+    {"Clip", 1, 10, ClipBounds},
+    {"Concat", 1, 3, ConcatAxis},
+    {"Pad", 1, 10, PadSizes},
+    {"Pad", 18, kForever, PadAxes},
+    {"ReduceL1", 18, kForever, AxesToAttribute},
+    {"ReduceL2", 18, kForever, AxesToAttribute},
+    {"ReduceLogSum", 18, kForever, AxesToAttribute},
+    {"ReduceLogSumExp", 18, kForever, AxesToAttribute},
+    {"ReduceMax", 18, kForever, AxesToAttribute},
+    {"ReduceMean", 18, kForever, AxesToAttribute},
+    {"ReduceMin", 18, kForever, AxesToAttribute},
+    {"ReduceProd", 18, kForever, AxesToAttribute},
+    {"ReduceSum", 1, 12, AxesToInput},
+    {"ReduceSumSquare", 18, kForever, AxesToAttribute},
+    {"Reshape", 1, 4, ReshapeShape},
+    {"Scatter", 1, kForever, ScatterElements},
+    {"Slice", 1, 9, SliceBounds},
+    {"Split", 1, 12, SplitSizes},
+    {"Split", 18, kForever, SplitParts},
+    {"Squeeze", 1, 12, AxesToInput},
+    {"TopK", 1, 9, TopKCount},
+    {"Unsqueeze", 1, 12, AxesToInput},
+};
+
+}  // namespace
+
+std::span<const ConversionRule> ShapeRules() { return kRules; }
+
+}  // namespace millrace
