@@ -43,6 +43,8 @@ class CaseList {
   uint64_t seed_ = 0;
 };
 
+void AddPoolCases(CaseList& l);
+
 }  // namespace millrace::optest
 
 #endif  // MILLRACE_TESTS_OPS_CASE_LIST_H_

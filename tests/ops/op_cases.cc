@@ -180,6 +180,7 @@ std::vector<OpCase> OpCases() {
   AddWindows(list);
   AddReductions(list);
   AddMoves(list);
+  AddPoolCases(list);
   return std::move(list.cases);
 }
 
