@@ -15,6 +15,7 @@ namespace millrace {
   OP(CommAllReduceOp)      \
   OP(ConcatOp)             \
   OP(ConvOp)               \
+  OP(ConvTransposeOp)      \
   OP(DivOp)                \
   OP(ErfOp)                \
   OP(ExpOp)                \

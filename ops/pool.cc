@@ -22,9 +22,7 @@ absl::StatusOr<Window> PoolWindow(const Attrs& attrs, const Shape& x) {
 }
 
 Shape PoolResultShape(const Shape& x, const Window& w) {
-  Shape shape{x[0], x[1]};
-  for (int64_t d : Dims(w, w.out)) shape.push_back(d);
-  return shape;
+  return WithSpatial(x[0], x[1], Dims(w, w.out));
 }
 
 std::vector<AttrSpec> PoolAttrs() {

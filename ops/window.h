@@ -26,9 +26,23 @@ struct Window {
 absl::StatusOr<Window> MakeWindow(const Attrs& attrs, std::span<const int64_t> in,
                                   std::span<const int64_t> kernel);
 
+// The window of a node that puts one at each element of its own input, whose spatial dims are `in`:
+// these are `out` here, and `in` are the dims of the node's result. Attributes are those above but
+// ceil_mode, output_padding, and output_shape, which overrides pads. `pads_end` is what the last
+// place needs.
+absl::StatusOr<Window> MakeTransposedWindow(const Attrs& attrs, std::span<const int64_t> in,
+                                            std::span<const int64_t> kernel);
+
+// The positions before the end of the last place along dim d, counted from the input's first one.
+inline int64_t Reach(const Window& w, int d) {
+  return (w.out[d] - 1) * w.strides[d] + (w.kernel[d] - 1) * w.dilations[d] + 1 - w.pads_begin[d];
+}
+
 // The last `rank` entries.
 std::vector<int64_t> Dims(const Window& window, const Spatial& values);
 int64_t Volume(const Spatial& values);
+// [first, second, spatial...]
+Shape WithSpatial(int64_t first, int64_t second, std::span<const int64_t> spatial);
 
 // Attribute specs of all window ops: auto_pad, dilations, pads, strides.
 std::vector<AttrSpec> WindowAttrs();

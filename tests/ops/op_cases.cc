@@ -89,6 +89,20 @@ void AddWindows(CaseList& l) {
         with(padded, "kernel_shape", Ints{3, 2}));
   l.Add("grad.ConvWeight", {l.Data({2, 4, 5, 6}), l.Data({2, 6, 3, 5})},
         with(grouped, "kernel_shape", Ints{3, 2}));
+  // Slack at the end: none, some, and more than a stride.
+  for (const Attrs& attrs : {plain, padded, with(padded, "output_padding", Ints{1, 0}),
+                             MakeAttrs({{"dilations", Ints{1, 3}}, {"output_padding", Ints{0, 2}}}),
+                             MakeAttrs({{"auto_pad", "SAME_UPPER"}, {"strides", Ints{2, 3}}}),
+                             MakeAttrs({{"output_shape", Ints{13, 7}}, {"strides", Ints{2, 2}}})}) {
+    l.Add("ConvTranspose", {l.Data({4, 6, 4, 3}), l.Data({6, 4, 3, 2})}, attrs);
+    l.Add("ConvTranspose", {l.Data({2, 4, 4, 3}), l.Data({4, 3, 3, 2}), l.Data({6})},
+          with(attrs, "group", int64_t{2}));
+  }
+  l.Add("ConvTranspose", {l.Data({2, 4, 5}), l.Data({4, 6, 3}), l.Data({6})},
+        MakeAttrs({{"strides", Ints{2}}, {"pads", Ints{1, 0}}}));
+  l.Add("ConvTranspose", {l.Data({2, 2, 2, 3, 2}), l.Data({2, 2, 2, 3, 2})});
+  l.Add("ConvTranspose", {l.Data({2, 2, 1}), l.Data({2, 2, 1})},  // no position is reached
+        MakeAttrs({{"dilations", Ints{9}}, {"output_padding", Ints{5}}, {"pads", Ints{3, 0}}}));
   l.Add("grad.MaxPool", {l.Data({2, 3, 3, 2}), l.Data({2, 3, 6, 4})},
         MakeAttrs({{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}}));
   l.Add("GlobalAveragePool", {l.Data({4, 6, 3, 6})});
