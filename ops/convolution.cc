@@ -10,6 +10,15 @@ namespace {
 
 std::span<const int64_t> SpatialOf(const Shape& shape) { return shape.dims().subspan(2); }
 
+absl::Status CheckKernelShape(const Attrs& attrs, const Shape& w) {
+  if (attrs.Find("kernel_shape") == nullptr) return absl::OkStatus();
+  const std::vector<int64_t> kernel = attrs.Ints("kernel_shape");
+  if (std::equal(kernel.begin(), kernel.end(), SpatialOf(w).begin(), SpatialOf(w).end())) {
+    return absl::OkStatus();
+  }
+  return BadInputError(StrCat("'kernel_shape' differs from the spatial dims of W, ", ToString(w)));
+}
+
 }  // namespace
 
 absl::Status CheckConvRank(const Shape& shape, std::string_view name) {
@@ -37,21 +46,42 @@ absl::StatusOr<Convolution> ConvolutionOf(const Attrs& attrs, const Shape& x, co
   }
   conv.in_channels = w[1];
   conv.out_channels = w[0] / conv.group;
-  if (attrs.Find("kernel_shape") != nullptr) {
-    const std::vector<int64_t> kernel = attrs.Ints("kernel_shape");
-    if (!std::equal(kernel.begin(), kernel.end(), SpatialOf(w).begin(), SpatialOf(w).end())) {
-      return BadInputError(
-          StrCat("'kernel_shape' differs from the spatial dims of W, ", ToString(w)));
-    }
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckKernelShape(attrs, w));
   MILLRACE_ASSIGN_OR_RETURN(conv.window, MakeWindow(attrs, SpatialOf(x), SpatialOf(w)));
   return conv;
 }
 
+absl::StatusOr<Convolution> TransposedConvolutionOf(const Attrs& attrs, const Shape& x,
+                                                    const Shape& w) {
+  MILLRACE_RETURN_IF_ERROR(CheckConvRank(x, "X"));
+  if (w.rank() != x.rank()) {
+    return BadInputError(StrCat("X has rank ", x.rank(), ", W has rank ", w.rank()));
+  }
+  Convolution conv;
+  conv.batch = x[0];
+  conv.group = attrs.Int("group", 1);
+  if (conv.group < 1) return BadInputError(StrCat("'group' is ", conv.group));
+  if (x[1] != w[0]) return BadInputError(StrCat("X has ", x[1], " channels, W takes ", w[0]));
+  if (x[1] % conv.group != 0) {
+    return BadInputError(StrCat(x[1], " channels do not divide in ", conv.group, " groups"));
+  }
+  if (conv.group > kMaxBytes / std::max<int64_t>(1, w[1])) {
+    return BadInputError(StrCat("'group' is ", conv.group));
+  }
+  conv.in_channels = w[1];
+  conv.out_channels = w[0] / conv.group;
+  MILLRACE_RETURN_IF_ERROR(CheckKernelShape(attrs, w));
+  MILLRACE_ASSIGN_OR_RETURN(conv.window, MakeTransposedWindow(attrs, SpatialOf(x), SpatialOf(w)));
+  return conv;
+}
+
+Shape OperandShape(const Convolution& conv) {
+  return WithSpatial(conv.batch, conv.group * conv.in_channels, Dims(conv.window, conv.window.in));
+}
+
 Shape ResultShape(const Convolution& conv) {
-  Shape shape{conv.batch, conv.group * conv.out_channels};
-  for (int64_t d : Dims(conv.window, conv.window.out)) shape.push_back(d);
-  return shape;
+  return WithSpatial(conv.batch, conv.group * conv.out_channels,
+                     Dims(conv.window, conv.window.out));
 }
 
 std::vector<AttrSpec> ConvAttrs(AttrSpec shape) {
@@ -82,6 +112,31 @@ std::vector<ConvCut> ConvCuts(const Shape& x, const Shape& w, const Attrs& attrs
     cuts.push_back({"split input channels", ShardDim(1), ShardDim(1), Replicate()});
   }
   return cuts;
+}
+
+std::vector<ShardingRule> ConvRules(const NodeQuery& query, std::span<const ConvCut> cuts) {
+  std::vector<ShardingRule> rules;
+  const bool has_bias = query.inputs.size() > 2 && query.inputs[2].has_value();
+  const AxisSharding sum = Partial(Reduction::kSum), mean = Partial(Reduction::kMean);
+  const auto add = [&](std::string_view note, AxisSharding x, AxisSharding w, AxisSharding b,
+                       AxisSharding y) {
+    ShardingRule rule = ReplicateAll(query, note);
+    rule.inputs[0] = x;
+    rule.inputs[1] = w;
+    if (has_bias) rule.inputs[2] = b;
+    rule.outputs[0] = y;
+    rules.push_back(std::move(rule));
+  };
+  for (const ConvCut& cut : cuts) {
+    // B goes with the result's channels; it counts once in a sum of the devices' results.
+    const AxisSharding b = !IsShard(cut.y) ? sum : cut.y.dim == 1 ? ShardDim(0) : Replicate();
+    add(cut.note, cut.x, cut.w, b, ResultOf(cut.y));
+  }
+  add("pass partial sum of X through", sum, Replicate(), sum, sum);
+  add("pass partial sum of W through", Replicate(), sum, sum, sum);
+  add("pass partial mean of X through", mean, Replicate(), Replicate(), mean);
+  add("pass partial mean of W through", Replicate(), mean, Replicate(), mean);
+  return rules;
 }
 
 AxisSharding ResultOf(const AxisSharding& named) {

@@ -22,7 +22,12 @@ struct Convolution {
 
 // From the attributes of Conv, X, of [N, group * C, in...], and W, of [group * M, C, kernel...].
 absl::StatusOr<Convolution> ConvolutionOf(const Attrs& attrs, const Shape& x, const Shape& w);
-Shape ResultShape(const Convolution& conv);  // of Y: [N, group * M, out...]
+// The convolution that ConvTranspose, with operands X and W of [group * C, M, kernel...],
+// transposes: its Y is X, and its X is the result.
+absl::StatusOr<Convolution> TransposedConvolutionOf(const Attrs& attrs, const Shape& x,
+                                                    const Shape& w);
+Shape OperandShape(const Convolution& conv);  // of X: [N, group * C, in...]
+Shape ResultShape(const Convolution& conv);   // of Y: [N, group * M, out...]
 // Rank 3 to 5.
 absl::Status CheckConvRank(const Shape& shape, std::string_view name);
 
@@ -39,6 +44,8 @@ struct ConvCut {
 };
 
 std::vector<ConvCut> ConvCuts(const Shape& x, const Shape& w, const Attrs& attrs);
+// Rules of an op with operands X, W and an optional bias B for each channel of its result Y.
+std::vector<ShardingRule> ConvRules(const NodeQuery& query, std::span<const ConvCut> cuts);
 
 inline bool IsShard(const AxisSharding& s) { return s.kind == AxisSharding::Kind::kShard; }
 // The result's sharding in a cut: as named, or a sum where it is whole but its operands are cut.
@@ -62,6 +69,32 @@ void ForEachChannelPair(const Convolution& conv, F&& f) {
       }
     }
   }
+}
+
+// sums of dX += the transposed convolution of dY.
+template <typename T>
+void AddInputGrad(const Convolution& conv, const T* dy, const T* w, std::vector<double>& sums) {
+  const Window& window = conv.window;
+  const int64_t in = Volume(window.in), out = Volume(window.out), kernel = Volume(window.kernel);
+  ForEachChannelPair(conv, [&](int64_t x_at, int64_t w_at, int64_t y_at) {
+    ForEachTap(window, [&](int64_t o, int64_t i, int64_t k) {
+      sums[x_at * in + i] +=
+          static_cast<double>(dy[y_at * out + o]) * static_cast<double>(w[w_at * kernel + k]);
+    });
+  });
+}
+
+// What sums of [N, channels, positions] start from: the channel's element of an optional bias.
+template <typename T>
+std::vector<double> SumsFromBias(const Tensor& y, const Tensor* bias) {
+  std::vector<double> sums(y.num_elements());
+  if (bias == nullptr || sums.empty()) return sums;
+  const std::span<const T> b = bias->data<T>();
+  const int64_t positions = y.num_elements() / (y.shape()[0] * y.shape()[1]);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    sums[i] = static_cast<double>(b[i / positions % b.size()]);
+  }
+  return sums;
 }
 
 template <typename T>

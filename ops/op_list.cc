@@ -10,10 +10,12 @@ namespace millrace {
 #define MILLRACE_OPS(OP)   \
   OP(AddOp)                \
   OP(ArgMaxOp)             \
+  OP(AveragePoolOp)        \
   OP(CastOp)               \
   OP(CommAllReduceOp)      \
   OP(ConcatOp)             \
   OP(ConvOp)               \
+  OP(ConvTransposeOp)      \
   OP(DivOp)                \
   OP(ErfOp)                \
   OP(ExpOp)                \
@@ -23,6 +25,9 @@ namespace millrace {
   OP(GeluOp)               \
   OP(GemmOp)               \
   OP(GlobalAveragePoolOp)  \
+  OP(GlobalLpPoolOp)       \
+  OP(GlobalMaxPoolOp)      \
+  OP(GradAveragePoolOp)    \
   OP(GradConvInputOp)      \
   OP(GradConvWeightOp)     \
   OP(GradGatherOp)         \
@@ -31,8 +36,10 @@ namespace millrace {
   OP(IdentityOp)           \
   OP(IfOp)                 \
   OP(LayerNormalizationOp) \
+  OP(LpPoolOp)             \
   OP(MatMulOp)             \
   OP(MaxPoolOp)            \
+  OP(MaxUnpoolOp)          \
   OP(MulOp)                \
   OP(NegOp)                \
   OP(NonZeroOp)            \

@@ -50,9 +50,8 @@ absl::StatusOr<int64_t> Places(const Window& w, int d, int64_t extent, bool ceil
   return places;
 }
 
-}  // namespace
-
-absl::StatusOr<Window> MakeWindow(const Attrs& attrs, std::span<const int64_t> in,
+// What all windows read alike: numbers of dims, kernel, strides, dilations and pads as given.
+absl::StatusOr<Window> ReadWindow(const Attrs& attrs, std::span<const int64_t> in,
                                   std::span<const int64_t> kernel) {
   const size_t rank = in.size();
   MILLRACE_CHECK(rank >= 1 && rank <= kMaxSpatial);
@@ -72,7 +71,7 @@ absl::StatusOr<Window> MakeWindow(const Attrs& attrs, std::span<const int64_t> i
   Window w;
   w.rank = static_cast<int>(rank);
   for (size_t i = 0; i < rank; ++i) {
-    const int d = static_cast<int>(i + kMaxSpatial - rank);
+    const size_t d = i + kMaxSpatial - rank;
     if (kernel[i] < 1 || kernel[i] > kMaxNumber) {
       return BadInputError(StrCat("the kernel has a spatial dim of ", kernel[i]));
     }
@@ -82,11 +81,67 @@ absl::StatusOr<Window> MakeWindow(const Attrs& attrs, std::span<const int64_t> i
     w.dilations[d] = dilations[i];
     w.pads_begin[d] = pads[i];
     w.pads_end[d] = pads[i + rank];
-    const int64_t extent = (kernel[i] - 1) * dilations[i] + 1;
+  }
+  return w;
+}
+
+int64_t Extent(const Window& w, int d) { return (w.kernel[d] - 1) * w.dilations[d] + 1; }
+
+// The size of dim d of a transposed window's result, given or made from pads; `asked` is
+// output_shape's entry, -1 where there is none.
+absl::StatusOr<int64_t> TransposedSize(Window& w, int d, std::string_view auto_pad, int64_t asked,
+                                       int64_t output_padding) {
+  const int spatial = d - (kMaxSpatial - w.rank);
+  const int64_t places = w.out[d], limit = std::max(w.strides[d], w.dilations[d]);
+  if (output_padding >= limit) {
+    return BadInputError(StrCat("'output_padding' of spatial dim ", spatial, " is ", output_padding,
+                                ", but must be less than its stride or dilation, ", limit));
+  }
+  if (places < 1 || places > kMaxBytes / w.strides[d]) {
+    return BadInputError(StrCat("spatial dim ", spatial, " of the input is ", places));
+  }
+  const int64_t whole = (places - 1) * w.strides[d] + output_padding + Extent(w, d);
+  const bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
+  if (asked < 0 && !same) {
+    const int64_t size = whole - w.pads_begin[d] - w.pads_end[d];
+    if (size >= 0) return size;
+    return BadInputError(StrCat("spatial dim ", spatial, " of the result would be ", size));
+  }
+  const int64_t size = asked >= 0 ? asked : places * w.strides[d];
+  const int64_t total = std::max<int64_t>(0, whole - size);
+  w.pads_begin[d] = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
+  return size;
+}
+
+}  // namespace
+
+absl::StatusOr<Window> MakeWindow(const Attrs& attrs, std::span<const int64_t> in,
+                                  std::span<const int64_t> kernel) {
+  MILLRACE_ASSIGN_OR_RETURN(Window w, ReadWindow(attrs, in, kernel));
+  const std::string auto_pad = attrs.String("auto_pad", "NOTSET");
+  for (int d = kMaxSpatial - w.rank; d < kMaxSpatial; ++d) {
     if (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER") {
-      PadToSame(w, d, extent, auto_pad == "SAME_UPPER");
+      PadToSame(w, d, Extent(w, d), auto_pad == "SAME_UPPER");
     }
-    MILLRACE_ASSIGN_OR_RETURN(w.out[d], Places(w, d, extent, attrs.Bool("ceil_mode", false)));
+    MILLRACE_ASSIGN_OR_RETURN(w.out[d], Places(w, d, Extent(w, d), attrs.Bool("ceil_mode", false)));
+  }
+  return w;
+}
+
+absl::StatusOr<Window> MakeTransposedWindow(const Attrs& attrs, std::span<const int64_t> in,
+                                            std::span<const int64_t> kernel) {
+  MILLRACE_ASSIGN_OR_RETURN(Window w, ReadWindow(attrs, in, kernel));
+  MILLRACE_ASSIGN_OR_RETURN(const auto added, Numbers(attrs, "output_padding", in.size(), 0, 0));
+  std::vector<int64_t> asked(in.size(), -1);
+  if (attrs.Find("output_shape") != nullptr) {
+    MILLRACE_ASSIGN_OR_RETURN(asked, Numbers(attrs, "output_shape", in.size(), 0, 0));
+  }
+  w.out = w.in;
+  for (int d = kMaxSpatial - w.rank; d < kMaxSpatial; ++d) {
+    const size_t i = static_cast<size_t>(d + w.rank - kMaxSpatial);
+    MILLRACE_ASSIGN_OR_RETURN(
+        w.in[d], TransposedSize(w, d, attrs.String("auto_pad", "NOTSET"), asked[i], added[i]));
+    w.pads_end[d] = std::max<int64_t>(0, Reach(w, d) - w.in[d]);
   }
   return w;
 }
@@ -96,6 +151,12 @@ std::vector<int64_t> Dims(const Window& window, const Spatial& values) {
 }
 
 int64_t Volume(const Spatial& values) { return values[0] * values[1] * values[2]; }
+
+Shape WithSpatial(int64_t first, int64_t second, std::span<const int64_t> spatial) {
+  Shape shape{first, second};
+  for (int64_t d : spatial) shape.push_back(d);
+  return shape;
+}
 
 std::vector<AttrSpec> WindowAttrs() {
   return {{.name = "auto_pad",

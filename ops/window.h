@@ -26,38 +26,59 @@ struct Window {
 absl::StatusOr<Window> MakeWindow(const Attrs& attrs, std::span<const int64_t> in,
                                   std::span<const int64_t> kernel);
 
+// The window of a node that puts one at each element of its own input, whose spatial dims are `in`:
+// these are `out` here, and `in` are the dims of the node's result. Attributes are those above but
+// ceil_mode, output_padding, and output_shape, which overrides pads. `pads_end` is what the last
+// place needs.
+absl::StatusOr<Window> MakeTransposedWindow(const Attrs& attrs, std::span<const int64_t> in,
+                                            std::span<const int64_t> kernel);
+
+// The positions before the end of the last place along dim d, counted from the input's first one.
+inline int64_t Reach(const Window& w, int d) {
+  return (w.out[d] - 1) * w.strides[d] + (w.kernel[d] - 1) * w.dilations[d] + 1 - w.pads_begin[d];
+}
+
 // The last `rank` entries.
 std::vector<int64_t> Dims(const Window& window, const Spatial& values);
 int64_t Volume(const Spatial& values);
+// [first, second, spatial...]
+Shape WithSpatial(int64_t first, int64_t second, std::span<const int64_t> spatial);
 
 // Attribute specs of all window ops: auto_pad, dilations, pads, strides.
 std::vector<AttrSpec> WindowAttrs();
+
+// The taps [first, last) of one dim of a window, the first of all its taps lying at `start`.
+struct TapRange {
+  int64_t first = 0, last = 0, start = 0;
+  int64_t count() const { return std::max<int64_t>(0, last - first); }
+};
+
+// Along dim d, the taps of the window's place `o` that fall in positions [low, high) of the input.
+inline TapRange TapsWithin(const Window& w, int d, int64_t o, int64_t low, int64_t high) {
+  const int64_t start = o * w.strides[d] - w.pads_begin[d], step = w.dilations[d];
+  const int64_t first = start >= low ? 0 : (low - start + step - 1) / step;
+  const int64_t last = start >= high ? 0 : (high - start + step - 1) / step;
+  return {first, std::min(last, w.kernel[d]), start};
+}
 
 // For each place of the window and each of its taps that falls inside the input, in row-major
 // order: f(out, in, kernel) with the three row-major spatial positions. Padding is never visited.
 template <typename F>
 void ForEachTap(const Window& w, F&& f) {
-  // Along one dim, the taps [first, last) of the window at `o` that fall inside.
-  const auto taps = [&](int d, int64_t o) {
-    const int64_t start = o * w.strides[d] - w.pads_begin[d];
-    const int64_t step = w.dilations[d];
-    const int64_t first = start >= 0 ? 0 : (-start + step - 1) / step;
-    const int64_t last = start >= w.in[d] ? 0 : (w.in[d] - start + step - 1) / step;
-    return std::array<int64_t, 3>{first, std::min(last, w.kernel[d]), start};
-  };
+  const auto taps = [&](int d, int64_t o) { return TapsWithin(w, d, o, 0, w.in[d]); };
   int64_t out = 0;
   for (int64_t o0 = 0; o0 < w.out[0]; ++o0) {
-    const auto t0 = taps(0, o0);
+    const TapRange t0 = taps(0, o0);
     for (int64_t o1 = 0; o1 < w.out[1]; ++o1) {
-      const auto t1 = taps(1, o1);
+      const TapRange t1 = taps(1, o1);
       for (int64_t o2 = 0; o2 < w.out[2]; ++o2, ++out) {
-        const auto t2 = taps(2, o2);
-        for (int64_t k0 = t0[0]; k0 < t0[1]; ++k0) {
-          const int64_t i0 = t0[2] + k0 * w.dilations[0];
-          for (int64_t k1 = t1[0]; k1 < t1[1]; ++k1) {
-            const int64_t i1 = t1[2] + k1 * w.dilations[1];
-            for (int64_t k2 = t2[0]; k2 < t2[1]; ++k2) {
-              const int64_t i2 = t2[2] + k2 * w.dilations[2];
+        const TapRange t2 = taps(2, o2);
+        for (int64_t k0 = t0.first; k0 < t0.last; ++k0) {
+          const int64_t i0 = t0.start + k0 * w.dilations[0];
+          for (int64_t k1 = t1.first; k1 < t1.last; ++k1) {
+            const int64_t i1 = t1.start + k1 * w.dilations[1];
+            for (int64_t k2 = t2.first; k2 < t2.last; ++k2) {
+              const int64_t i2 = t2.start + k2 * w.dilations[2];
               f(out, (i0 * w.in[1] + i1) * w.in[2] + i2,
                 (k0 * w.kernel[1] + k1) * w.kernel[2] + k2);
             }

@@ -27,13 +27,8 @@ absl::Status Reference(const ReferenceContext& c) {
     using T = typename decltype(tag)::type;
     const T* x = c.inputs[0].data<T>().data();
     const T* w = c.inputs[1].data<T>().data();
-    std::vector<double> sums(c.outputs[0].num_elements());
-    if (c.inputs.size() > 2 && c.inputs[2].has_data()) {
-      const std::span<const T> bias = c.inputs[2].data<T>();
-      for (size_t i = 0; i < sums.size(); ++i) {
-        sums[i] = static_cast<double>(bias[i / out % bias.size()]);
-      }
-    }
+    const bool has_bias = c.inputs.size() > 2 && c.inputs[2].has_data();
+    std::vector<double> sums = SumsFromBias<T>(c.outputs[0], has_bias ? &c.inputs[2] : nullptr);
     ForEachChannelPair(conv, [&](int64_t x_at, int64_t w_at, int64_t y_at) {
       ForEachTap(window, [&](int64_t o, int64_t i, int64_t k) {
         sums[y_at * out + o] +=
@@ -56,28 +51,7 @@ Work ConvWork(const NodeQuery& query) {
 }
 
 std::vector<ShardingRule> Rules(const NodeQuery& query) {
-  std::vector<ShardingRule> rules;
-  const bool has_bias = query.inputs.size() > 2 && query.inputs[2].has_value();
-  const AxisSharding sum = Partial(Reduction::kSum), mean = Partial(Reduction::kMean);
-  const auto add = [&](std::string_view note, AxisSharding x, AxisSharding w, AxisSharding b,
-                       AxisSharding y) {
-    ShardingRule rule = ReplicateAll(query, note);
-    rule.inputs[0] = x;
-    rule.inputs[1] = w;
-    if (has_bias) rule.inputs[2] = b;
-    rule.outputs[0] = y;
-    rules.push_back(std::move(rule));
-  };
-  for (const ConvCut& cut : ConvCuts(query.inputs[0]->shape, query.inputs[1]->shape, query.attrs)) {
-    // B goes with output channels; it counts once in a sum of the devices' results.
-    const AxisSharding b = !IsShard(cut.y) ? sum : cut.y.dim == 1 ? ShardDim(0) : Replicate();
-    add(cut.note, cut.x, cut.w, b, ResultOf(cut.y));
-  }
-  add("pass partial sum of X through", sum, Replicate(), sum, sum);
-  add("pass partial sum of W through", Replicate(), sum, sum, sum);
-  add("pass partial mean of X through", mean, Replicate(), Replicate(), mean);
-  add("pass partial mean of W through", Replicate(), mean, Replicate(), mean);
-  return rules;
+  return ConvRules(query, ConvCuts(query.inputs[0]->shape, query.inputs[1]->shape, query.attrs));
 }
 
 absl::Status Gradient(GradientContext& c) {

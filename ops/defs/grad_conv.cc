@@ -10,13 +10,6 @@ namespace {
 
 // --- grad.ConvInput: dX from dY and W ----------------------------------------------------------
 
-// `x` with other spatial dims.
-Shape WithSpatial(int64_t first, int64_t second, const std::vector<int64_t>& spatial) {
-  Shape shape{first, second};
-  for (int64_t d : spatial) shape.push_back(d);
-  return shape;
-}
-
 absl::StatusOr<std::vector<int64_t>> SpatialAttr(const Attrs& attrs, std::string_view name,
                                                  int rank) {
   std::vector<int64_t> dims = attrs.Ints(name);
@@ -54,19 +47,10 @@ absl::Status InferInputGrad(InferContext& c) {
 absl::Status InputGradReference(const ReferenceContext& c) {
   MILLRACE_ASSIGN_OR_RETURN(const Convolution conv,
                             ConvolutionOf(c.attrs, c.outputs[0].shape(), c.inputs[1].shape()));
-  const Window& window = conv.window;
-  const int64_t in = Volume(window.in), out = Volume(window.out), kernel = Volume(window.kernel);
   return VisitFloats(c.outputs[0].dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T* dy = c.inputs[0].data<T>().data();
-    const T* w = c.inputs[1].data<T>().data();
     std::vector<double> sums(c.outputs[0].num_elements());
-    ForEachChannelPair(conv, [&](int64_t x_at, int64_t w_at, int64_t y_at) {
-      ForEachTap(window, [&](int64_t o, int64_t i, int64_t k) {
-        sums[x_at * in + i] +=
-            static_cast<double>(dy[y_at * out + o]) * static_cast<double>(w[w_at * kernel + k]);
-      });
-    });
+    AddInputGrad(conv, c.inputs[0].data<T>().data(), c.inputs[1].data<T>().data(), sums);
     StoreSums<T>(sums, c.outputs[0]);
     return absl::OkStatus();
   });

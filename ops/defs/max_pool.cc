@@ -1,49 +1,27 @@
-// MaxPool, and grad.MaxPool, which sends dY to the positions of the maxima: the first one of
-// equals. Padding never wins: a window that holds no element (dilation can step over all of them)
-// gives the lowest value of the type, index -1, and passes no gradient.
+// MaxPool, GlobalMaxPool, and grad.MaxPool, which sends dY to the positions of the maxima: the
+// first one of equals. Padding never wins: a window that holds no element (dilation can step over
+// all of them) gives the lowest value of the type, index -1, and passes no gradient.
 #include <limits>
 
 #include "graph/strings.h"
 #include "ops/dtypes.h"
 #include "ops/gradient.h"
+#include "ops/pool.h"
 #include "ops/reference_dispatch.h"
 #include "ops/sharding.h"
-#include "ops/window.h"
 
 namespace millrace {
 namespace {
 
-absl::StatusOr<Window> WindowOf(const Attrs& attrs, const Shape& x) {
-  if (x.rank() < 3 || x.rank() > 2 + kMaxSpatial) {
-    return BadInputError(
-        StrCat("X must have 1 to 3 spatial dims, that is rank 3 to 5, but has rank ", x.rank()));
-  }
-  MILLRACE_ASSIGN_OR_RETURN(const Window w,
-                            MakeWindow(attrs, x.dims().subspan(2), attrs.Ints("kernel_shape")));
-  for (int d = 0; d < kMaxSpatial; ++d) {
-    const int64_t extent = (w.kernel[d] - 1) * w.dilations[d] + 1;
-    if (w.pads_begin[d] >= extent || w.pads_end[d] >= extent) {
-      return BadInputError("a pad is as large as the window, which would then hold padding only");
-    }
-  }
-  return w;
-}
-
-Shape ResultShape(const Shape& x, const Window& w) {
-  Shape shape{x[0], x[1]};
-  for (int64_t d : Dims(w, w.out)) shape.push_back(d);
-  return shape;
-}
-
 absl::Status Infer(InferContext& c) {
   const TensorType& x = c.input(0);
-  MILLRACE_ASSIGN_OR_RETURN(const Window w, WindowOf(c.attrs(), x.shape));
+  MILLRACE_ASSIGN_OR_RETURN(const Window w, PoolWindow(c.attrs(), x.shape));
   const int64_t order = c.attrs().Int("storage_order", 0);
   if (order != 0 && order != 1) {
     return BadInputError(StrCat("'storage_order' is ", order, ", known are 0 and 1"));
   }
-  c.set_output(0, {x.dtype, ResultShape(x.shape, w)});
-  c.set_output(1, {DType::kI64, ResultShape(x.shape, w)});
+  c.set_output(0, {x.dtype, PoolResultShape(x.shape, w)});
+  c.set_output(1, {DType::kI64, PoolResultShape(x.shape, w)});
   return absl::OkStatus();
 }
 
@@ -84,7 +62,7 @@ int64_t ColumnMajor(int64_t i, const Window& w) {
 
 absl::Status Reference(const ReferenceContext& c) {
   const Shape& shape = c.inputs[0].shape();
-  MILLRACE_ASSIGN_OR_RETURN(const Window w, WindowOf(c.attrs, shape));
+  MILLRACE_ASSIGN_OR_RETURN(const Window w, PoolWindow(c.attrs, shape));
   const int64_t in = Volume(w.in), out = Volume(w.out);
   const bool column_major = c.attrs.Int("storage_order", 0) == 1;
   const bool wants_indices = c.outputs.size() > 1 && c.outputs[1].has_data();
@@ -116,39 +94,24 @@ absl::Status Gradient(GradientContext& c) {
   return absl::OkStatus();
 }
 
-// Batch and channels. Indices count over the whole tensor, so with them nothing can be cut.
+// Indices count over the whole tensor, so with them nothing can be cut.
 std::vector<ShardingRule> Rules(const NodeQuery& query) {
-  std::vector<ShardingRule> rules;
-  if (query.outputs.size() > 1 && query.outputs[1].has_value()) return rules;
-  const Shape& shape = query.inputs[0]->shape;
-  for (int d = 0; d < 2; ++d) {
-    if (!Divisible(shape, d)) continue;
-    ShardingRule rule = ReplicateAll(query, d == 0 ? "split the batch" : "split channels");
-    for (AxisSharding& input : rule.inputs) input = ShardDim(d);
-    for (AxisSharding& output : rule.outputs) output = ShardDim(d);
-    rules.push_back(std::move(rule));
-  }
-  return rules;
+  const bool has_indices = query.outputs.size() > 1 && query.outputs[1].has_value();
+  return has_indices ? std::vector<ShardingRule>() : PoolRules(query);
 }
 
-// Comparisons.
-Work PoolWork(const NodeQuery& query) {
-  Work work = DefaultWork(query);
-  const TensorType& y = query.outputs[0].has_value() ? *query.outputs[0] : *query.outputs[1];
-  double taps = static_cast<double>(NumElements(y.shape));
-  for (int64_t k : query.attrs.Ints("kernel_shape")) taps *= static_cast<double>(k);
-  work.flops = taps;
-  return work;
+Work MaxWork(const NodeQuery& query) {  // comparisons
+  return PoolWork(query, (query.outputs[0] ? query.outputs[0] : query.outputs[1])->shape);
 }
 
 // --- grad.MaxPool ------------------------------------------------------------------------------
 
 absl::Status GradInfer(InferContext& c) {
   const TensorType &dy = c.input(0), &x = c.input(1);
-  MILLRACE_ASSIGN_OR_RETURN(const Window w, WindowOf(c.attrs(), x.shape));
-  if (dy.shape != ResultShape(x.shape, w)) {
+  MILLRACE_ASSIGN_OR_RETURN(const Window w, PoolWindow(c.attrs(), x.shape));
+  if (dy.shape != PoolResultShape(x.shape, w)) {
     return BadInputError(
-        StrCat("dY must be ", ToString(ResultShape(x.shape, w)), " for this pool"));
+        StrCat("dY must be ", ToString(PoolResultShape(x.shape, w)), " for this pool"));
   }
   c.set_output(0, x);
   return absl::OkStatus();
@@ -156,7 +119,7 @@ absl::Status GradInfer(InferContext& c) {
 
 absl::Status GradReference(const ReferenceContext& c) {
   const Shape& shape = c.inputs[1].shape();
-  MILLRACE_ASSIGN_OR_RETURN(const Window w, WindowOf(c.attrs, shape));
+  MILLRACE_ASSIGN_OR_RETURN(const Window w, PoolWindow(c.attrs, shape));
   const int64_t in = Volume(w.in), out = Volume(w.out);
   return VisitFloats(c.outputs[0].dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -177,19 +140,57 @@ absl::Status GradReference(const ReferenceContext& c) {
 }
 
 std::vector<ShardingRule> GradRules(const NodeQuery& query) {
-  std::vector<ShardingRule> rules = Rules(query);
+  std::vector<ShardingRule> rules = PoolRules(query);
   AddPartialRules(query, 0, kLinearReductions, rules);
   return rules;
 }
 
-std::vector<AttrSpec> PoolAttrs() {
-  std::vector<AttrSpec> attrs = WindowAttrs();
-  attrs.push_back({.name = "kernel_shape", .kind = AttrKind::kInts, .required = true});
-  attrs.push_back({.name = "ceil_mode",
-                   .kind = AttrKind::kBool,
-                   .default_value = false,
-                   .doc = "a last window that hangs over the end counts"});
+Work GradWork(const NodeQuery& query) { return PoolWork(query, query.inputs[0]->shape); }
+
+// --- GlobalMaxPool: the window is all of a channel, whose spatial dims are seen as one -----------
+
+// [N,C,spatial...] as [N,C,positions].
+Shape Flattened(const Shape& x) { return {x[0], x[1], NumElements(Shape(x.dims().subspan(2)))}; }
+
+Attrs GlobalWindow(const Shape& flattened) {
+  Attrs attrs;
+  attrs.Set("kernel_shape", std::vector<int64_t>{flattened[2]});
   return attrs;
+}
+
+absl::Status GlobalInfer(InferContext& c) {
+  const TensorType& x = c.input(0);
+  if (x.shape.rank() < 3) {
+    return BadInputError(StrCat("X must be [N,C,spatial...], but has rank ", x.shape.rank()));
+  }
+  const Shape flat = Flattened(x.shape);
+  if (flat[2] == 0) return BadInputError("a channel without elements has no maximum");
+  MILLRACE_RETURN_IF_ERROR(PoolWindow(GlobalWindow(flat), flat).status());
+  Shape shape{x.shape[0], x.shape[1]};
+  while (shape.rank() < x.shape.rank()) shape.push_back(1);
+  c.set_output(0, {x.dtype, shape});
+  return absl::OkStatus();
+}
+
+absl::Status GlobalReference(const ReferenceContext& c) {
+  const Tensor x = c.inputs[0].Reshaped(Flattened(c.inputs[0].shape()));
+  return Reference({GlobalWindow(x.shape()), {&x, 1}, c.outputs});
+}
+
+Work GlobalWork(const NodeQuery& query) {
+  Work work = DefaultWork(query);
+  work.flops = static_cast<double>(NumElements(query.inputs[0]->shape));
+  return work;
+}
+
+absl::Status GlobalGradient(GradientContext& c) {
+  Forward f(c);
+  if (!f.wants(0)) return absl::OkStatus();
+  const Shape &x = f.input_type(0).shape, flat = Flattened(x);
+  const Term dy = Reshape(f.output_grad(0), {x[0], x[1], 1});
+  const Term dx = Apply("grad.MaxPool", {dy, Reshape(f.input(0), flat)}, GlobalWindow(flat));
+  f.set_grad(0, Reshape(dx, x));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -211,12 +212,26 @@ OpDef MaxPoolOp() {
               .reference = Reference,
               .gradient = Gradient,
               .sharding = Rules,
-              .work = PoolWork};
+              .work = MaxWork};
   op.attrs.push_back({.name = "storage_order",
                       .kind = AttrKind::kInt,
                       .default_value = int64_t{0},
                       .doc = "1: Indices count spatial dims with the first varying fastest"});
   return op;
+}
+
+OpDef GlobalMaxPoolOp() {
+  return {
+      .name = "GlobalMaxPool",
+      .doc = "The largest element of each channel",
+      .inputs = {{.name = "X", .dtypes = FloatTypes(), .same_as = "T", .doc = "[N,C,spatial...]"}},
+      .outputs = {{.name = "Y", .same_as = "T", .doc = "[N,C,1...]"}},
+      .fusion = FusionClass::kReduction,
+      .infer = GlobalInfer,
+      .reference = GlobalReference,
+      .gradient = GlobalGradient,
+      .sharding = PoolRules,
+      .work = GlobalWork};
 }
 
 // Not differentiable itself: the maxima's positions would have to be gathered from its gradient.
@@ -229,7 +244,8 @@ OpDef GradMaxPoolOp() {
           .attrs = PoolAttrs(),
           .infer = GradInfer,
           .reference = GradReference,
-          .sharding = GradRules};
+          .sharding = GradRules,
+          .work = GradWork};
 }
 
 }  // namespace millrace

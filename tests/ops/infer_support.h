@@ -43,6 +43,15 @@ inline std::string ErrorsOf(std::string_view text) {
   return message;
 }
 
+// What inference says of a node whose operands are f32 of these shapes; "" when nothing is wrong.
+inline std::string ErrorOf(std::string_view op, const Attrs& attrs,
+                           const std::vector<Shape>& inputs, int num_outputs = 1) {
+  NodeQuery query{std::string(op), attrs, {}, {}};
+  for (const Shape& shape : inputs) query.inputs.push_back(TensorType{DType::kF32, shape});
+  query.outputs.resize(num_outputs, TensorType{});
+  return std::string(StdView(InferOutputs(query, {}).status().message()));
+}
+
 }  // namespace millrace::optest
 
 #endif  // MILLRACE_TESTS_OPS_INFER_SUPPORT_H_

@@ -1,42 +1,11 @@
 #include "tests/ops/op_cases.h"
 
-#include "graph/strings.h"
-#include "tests/ops/evaluate.h"
+#include "tests/ops/case_list.h"
 
 namespace millrace::optest {
 namespace {
 
 using Ints = std::vector<int64_t>;
-
-class CaseList {
- public:
-  // Data of `shape`, in [low, high).
-  Tensor Data(const Shape& shape, double low = -2, double high = 2) {
-    return RandomTensor({DType::kF64, shape}, ++seed_, low, high);
-  }
-  Tensor Bools(const Shape& shape) { return RandomTensor({DType::kBool, shape}, ++seed_, 0, 2); }
-  Tensor Indices(const Shape& shape, int64_t low, int64_t high) {
-    return RandomTensor({DType::kI64, shape}, ++seed_, static_cast<double>(low),
-                        static_cast<double>(high));
-  }
-  static Tensor List(const Ints& values) {
-    return Tensor::FromSpan<int64_t>({static_cast<int64_t>(values.size())}, values);
-  }
-
-  void Add(std::string_view op, std::vector<Tensor> inputs, Attrs attrs = {}, int num_outputs = 1) {
-    std::string name(op);
-    for (const auto& [key, value] : attrs) StrAppend(&name, " ", key);
-    for (const Tensor& t : inputs) {
-      StrAppend(&name, " ", t.has_data() ? ToString(t.type()) : "_");
-    }
-    cases.push_back({name, std::string(op), std::move(attrs), std::move(inputs), num_outputs});
-  }
-
-  std::vector<OpCase> cases;
-
- private:
-  uint64_t seed_ = 0;
-};
 
 void AddElementwise(CaseList& l) {
   const std::pair<Shape, Shape> kPairs[] = {
@@ -120,6 +89,20 @@ void AddWindows(CaseList& l) {
         with(padded, "kernel_shape", Ints{3, 2}));
   l.Add("grad.ConvWeight", {l.Data({2, 4, 5, 6}), l.Data({2, 6, 3, 5})},
         with(grouped, "kernel_shape", Ints{3, 2}));
+  // Slack at the end: none, some, and more than a stride.
+  for (const Attrs& attrs : {plain, padded, with(padded, "output_padding", Ints{1, 0}),
+                             MakeAttrs({{"dilations", Ints{1, 3}}, {"output_padding", Ints{0, 2}}}),
+                             MakeAttrs({{"auto_pad", "SAME_UPPER"}, {"strides", Ints{2, 3}}}),
+                             MakeAttrs({{"output_shape", Ints{13, 7}}, {"strides", Ints{2, 2}}})}) {
+    l.Add("ConvTranspose", {l.Data({4, 6, 4, 3}), l.Data({6, 4, 3, 2})}, attrs);
+    l.Add("ConvTranspose", {l.Data({2, 4, 4, 3}), l.Data({4, 3, 3, 2}), l.Data({6})},
+          with(attrs, "group", int64_t{2}));
+  }
+  l.Add("ConvTranspose", {l.Data({2, 4, 5}), l.Data({4, 6, 3}), l.Data({6})},
+        MakeAttrs({{"strides", Ints{2}}, {"pads", Ints{1, 0}}}));
+  l.Add("ConvTranspose", {l.Data({2, 2, 2, 3, 2}), l.Data({2, 2, 2, 3, 2})});
+  l.Add("ConvTranspose", {l.Data({2, 2, 1}), l.Data({2, 2, 1})},  // no position is reached
+        MakeAttrs({{"dilations", Ints{9}}, {"output_padding", Ints{5}}, {"pads", Ints{3, 0}}}));
   l.Add("grad.MaxPool", {l.Data({2, 3, 3, 2}), l.Data({2, 3, 6, 4})},
         MakeAttrs({{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}}));
   l.Add("GlobalAveragePool", {l.Data({4, 6, 3, 6})});
@@ -211,6 +194,7 @@ std::vector<OpCase> OpCases() {
   AddWindows(list);
   AddReductions(list);
   AddMoves(list);
+  AddPoolCases(list);
   return std::move(list.cases);
 }
 

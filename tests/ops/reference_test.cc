@@ -10,43 +10,23 @@
 #include "ops/signature.h"
 #include "tests/ops/evaluate.h"
 #include "tests/ops/op_cases.h"
+#include "tests/ops/reference_support.h"
 
 namespace millrace {
 namespace {
 
 using optest::Converted;
+using optest::Eval;
+using optest::F32;
+using optest::I64;
+using optest::Is;
 using optest::MakeAttrs;
 using optest::MaxError;
 using optest::OpCase;
 using optest::RandomTensor;
+using optest::RunAll;
 using ::testing::HasSubstr;
 using Ints = std::vector<int64_t>;
-
-// All results; failures are the test's.
-std::vector<Tensor> RunAll(std::string_view op, const std::vector<Tensor>& inputs,
-                           const Attrs& attrs = {}, int num_outputs = 1) {
-  auto results = optest::RunReference(op, attrs, inputs, num_outputs);
-  EXPECT_TRUE(results.ok()) << op << ": " << results.status();
-  return results.ok() ? *results : std::vector<Tensor>(num_outputs, Tensor::Zeros({}));
-}
-
-Tensor Eval(std::string_view op, const std::vector<Tensor>& inputs, const Attrs& attrs = {}) {
-  return RunAll(op, inputs, attrs)[0];
-}
-
-Tensor F32(const Shape& shape, std::initializer_list<float> values) {
-  return Tensor::Of<float>(shape, values);
-}
-Tensor I64(const Shape& shape, std::initializer_list<int64_t> values) {
-  return Tensor::Of<int64_t>(shape, values);
-}
-
-MATCHER_P(Is, expected, "") {
-  if (BitEqual(arg, expected)) return true;
-  *result_listener << ToString(arg.type()) << ":";
-  for (int64_t i = 0; i < arg.num_elements(); ++i) *result_listener << " " << arg.AsDouble(i);
-  return false;
-}
 
 // --- Elementwise -------------------------------------------------------------------------------
 
