@@ -22,6 +22,19 @@ Term Ints(GraphBuilder& builder, std::span<const int64_t> values) {
   return {&builder, builder.Constant("ints", Tensor::FromSpan(shape, values)), DType::kI64};
 }
 
+Term CastTo(const Term& x, DType dtype) {
+  if (x.dtype == dtype) return x;
+  Attrs attrs;
+  attrs.Set("to", std::string(DTypeName(dtype)));
+  Term result = Apply("Cast", {x}, std::move(attrs));
+  result.dtype = dtype;
+  return result;
+}
+
+Term ExpandTo(const Term& x, const Shape& shape) {
+  return Apply("Expand", {x, Ints(*x.builder, shape.dims())});
+}
+
 Term Sum(const Term& x, std::span<const int64_t> axes, bool keep) {
   Attrs attrs;
   attrs.Set("keepdims", keep);

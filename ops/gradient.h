@@ -22,6 +22,8 @@ Term Apply(std::string_view op, const std::vector<Term>& operands, Attrs attrs =
 Term Scalar(const Term& like, double value);
 // A constant list of ints: a shape, axes.
 Term Ints(GraphBuilder& builder, std::span<const int64_t> values);
+Term CastTo(const Term& x, DType dtype);
+Term ExpandTo(const Term& x, const Shape& shape);
 
 inline Term operator+(const Term& a, const Term& b) { return Apply("Add", {a, b}); }
 inline Term operator-(const Term& a, const Term& b) { return Apply("Sub", {a, b}); }

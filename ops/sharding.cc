@@ -1,5 +1,7 @@
 #include "ops/sharding.h"
 
+#include <algorithm>
+
 #include "graph/strings.h"
 
 namespace millrace {
@@ -30,6 +32,15 @@ std::vector<ShardingRule> ElementwiseRules(const NodeQuery& query) {
     for (AxisSharding& output : rule.outputs) output = ShardDim(d);
     rules.push_back(std::move(rule));
   }
+  return rules;
+}
+
+std::vector<ShardingRule> ElementwiseRulesExcept(const NodeQuery& query,
+                                                 std::span<const int> dims) {
+  std::vector<ShardingRule> rules = ElementwiseRules(query);
+  std::erase_if(rules, [dims](const ShardingRule& rule) {
+    return std::find(dims.begin(), dims.end(), rule.outputs[0].dim) != dims.end();
+  });
   return rules;
 }
 

@@ -34,6 +34,8 @@ bool Divisible(const Shape& shape, int dim);
 // One rule per dim of output 0, for ops whose outputs all have that shape and whose inputs
 // broadcast to it.
 std::vector<ShardingRule> ElementwiseRules(const NodeQuery& query);
+// Those but for `dims`, which must stay whole.
+std::vector<ShardingRule> ElementwiseRulesExcept(const NodeQuery& query, std::span<const int> dims);
 
 // Rules by which an op that commutes with a reduction passes partial values from input
 // `input` (others replicated) to all outputs.

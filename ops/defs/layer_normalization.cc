@@ -1,20 +1,17 @@
-// LayerNormalization: over the dims from `axis` on, Y = (X - mean) / sqrt(variance + epsilon) *
-// Scale
-// + B, with the variance of the population. Mean and InvStdDev are f32, or f64 for f64 inputs
+// LayerNormalization: over the dims from `axis` on,
+//   Y = (X - mean) / sqrt(variance + epsilon) * Scale + B
+// with the variance of the population. Mean and InvStdDev are f32, or f64 for f64 inputs
 // (`stash_type` says so explicitly).
-#include <algorithm>
-
 #include "graph/strings.h"
 #include "ops/axes.h"
 #include "ops/dtypes.h"
 #include "ops/gradient.h"
+#include "ops/normalization.h"
 #include "ops/reference_dispatch.h"
 #include "ops/sharding.h"
 
 namespace millrace {
 namespace {
-
-constexpr double kEpsilon = 1e-5;
 
 // Types of Mean and InvStdDev by ONNX's number, where `stash_type` is given.
 absl::StatusOr<DType> StashType(const Attrs& attrs, DType x) {
@@ -61,7 +58,7 @@ absl::Status Reference(const ReferenceContext& c) {
                             NormalizeAxis(c.attrs.Int("axis", -1), x.shape().rank()));
   const int64_t rows = NumElements(Shape(x.shape().dims().first(axis)));
   const int64_t size = NumElements(Shape(x.shape().dims().subspan(axis)));
-  const double epsilon = c.attrs.Float("epsilon", kEpsilon);
+  const double epsilon = c.attrs.Float("epsilon", kNormalizationEpsilon);
   const bool has_bias = c.inputs.size() > 2 && c.inputs[2].has_data();
   return VisitFloats(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -69,14 +66,8 @@ absl::Status Reference(const ReferenceContext& c) {
     const T* bias = has_bias ? c.inputs[2].data<T>().data() : nullptr;
     for (int64_t row = 0; row < rows; ++row) {
       const T* from = x.data<T>().data() + row * size;
-      double mean = 0, variance = 0;
-      for (int64_t i = 0; i < size; ++i) mean += static_cast<double>(from[i]);
-      mean /= static_cast<double>(size);
-      for (int64_t i = 0; i < size; ++i) {
-        const double d = static_cast<double>(from[i]) - mean;
-        variance += d * d;
-      }
-      const double inverse = 1 / std::sqrt(variance / static_cast<double>(size) + epsilon);
+      const auto [mean, variance] = MomentsOf(from, size);
+      const double inverse = 1 / std::sqrt(variance + epsilon);
       Stash(c, 1, row, mean);
       Stash(c, 2, row, inverse);
       if (!Wants(c, 0)) continue;
@@ -89,22 +80,6 @@ absl::Status Reference(const ReferenceContext& c) {
     }
     return absl::OkStatus();
   });
-}
-
-Term CastTo(const Term& x, DType dtype) {
-  if (x.dtype == dtype) return x;
-  Attrs attrs;
-  attrs.Set("to", std::string(DTypeName(dtype)));
-  Term result = Apply("Cast", {x}, std::move(attrs));
-  result.dtype = dtype;
-  return result;
-}
-
-Term Mean(const Term& x, const std::vector<int64_t>& axes) {
-  Attrs attrs;
-  attrs.Set("axes", axes);
-  attrs.Set("keepdims", true);
-  return Apply("ReduceMean", {x}, std::move(attrs));
 }
 
 // With z = (x - m) r, g = dy * Scale, means taken over the normalized dims, n elements each:
@@ -122,28 +97,27 @@ absl::Status Gradient(GradientContext& c) {
   const Term x = f.input(0);
   const Term m = f.has_output(1) ? CastTo(f.output(1), type.dtype) : Mean(x, axes);
   const Term centered = x - m;
-  const Term r = f.has_output(2)
-                     ? CastTo(f.output(2), type.dtype)
-                     : Scalar(x, 1) / Apply("Sqrt", {Mean(centered * centered, axes) +
-                                                     f.attrs().Float("epsilon", kEpsilon)});
-  const Term z = centered * r;
+  const Term r = f.has_output(2) ? CastTo(f.output(2), type.dtype)
+                                 : InverseRoot(Mean(centered * centered, axes),
+                                               f.attrs().Float("epsilon", kNormalizationEpsilon));
+  const Standardized s = {centered * r, r};
 
   std::optional<Term> dx;
   const auto add = [&](const Term& term) { dx = dx.has_value() ? *dx + term : term; };
   if (f.has_output_grad(0)) {
     const Term dy = f.output_grad(0), g = dy * f.input(1);
     const Shape normalized(type.shape.dims().subspan(axis));
-    if (f.wants(0)) add(r * (g - Mean(g, axes) - z * Mean(g * z, axes)));
-    if (f.wants(1)) f.set_grad(1, SumTo(dy * z, type.shape, normalized));
+    if (f.wants(0)) add(StandardizeGrad(s, g, axes));
+    if (f.wants(1)) f.set_grad(1, SumTo(dy * s.z, type.shape, normalized));
     if (f.wants(2)) f.set_grad(2, SumTo(dy, type.shape, normalized));
   }
   if (f.wants(0) && n > 0) {
     const double share = 1.0 / static_cast<double>(n);
     if (f.has_output_grad(1)) {
       const Term dm = CastTo(f.output_grad(1), type.dtype) * share;
-      add(Apply("Expand", {dm, Ints(c.builder, type.shape.dims())}));
+      add(ExpandTo(dm, type.shape));
     }
-    if (f.has_output_grad(2)) add(-(CastTo(f.output_grad(2), type.dtype) * share * r * r) * z);
+    if (f.has_output_grad(2)) add(-(CastTo(f.output_grad(2), type.dtype) * share * r * r) * s.z);
   }
   if (dx.has_value()) f.set_grad(0, *dx);
   return absl::OkStatus();
@@ -163,13 +137,6 @@ std::vector<ShardingRule> Rules(const NodeQuery& query) {
   return rules;
 }
 
-// For each element: the sums for mean and variance (1 + 3), and the result (4).
-Work LayerNormWork(const NodeQuery& query) {
-  Work work = DefaultWork(query);
-  work.flops = 8 * static_cast<double>(NumElements(query.inputs[0]->shape));
-  return work;
-}
-
 }  // namespace
 
 OpDef LayerNormalizationOp() {
@@ -185,10 +152,7 @@ OpDef LayerNormalizationOp() {
                      .kind = AttrKind::kInt,
                      .default_value = int64_t{-1},
                      .doc = "the first dim to normalize over"},
-                    {.name = "epsilon",
-                     .kind = AttrKind::kFloat,
-                     .default_value = kEpsilon,
-                     .doc = "added to the variance"},
+                    EpsilonAttr(),
                     {.name = "stash_type",
                      .kind = AttrKind::kInt,
                      .doc = "type of Mean and InvStdDev: 1 is f32, 11 is f64; absent: f32, but f64 "
@@ -198,7 +162,7 @@ OpDef LayerNormalizationOp() {
           .reference = Reference,
           .gradient = Gradient,
           .sharding = Rules,
-          .work = LayerNormWork};
+          .work = NormalizationWork};
 }
 
 }  // namespace millrace

@@ -61,10 +61,8 @@ absl::Status Gradient(GradientContext& c) {
 std::vector<ShardingRule> Rules(const NodeQuery& query) {
   const int rank = query.inputs[0]->shape.rank();
   const absl::StatusOr<int> axis = NormalizeAxis(query.attrs.Int("axis", -1), rank);
-  std::vector<ShardingRule> rules = ElementwiseRules(query);
-  std::erase_if(rules,
-                [&](const ShardingRule& r) { return axis.ok() && r.inputs[0].dim == *axis; });
-  return rules;
+  if (!axis.ok()) return {};
+  return ElementwiseRulesExcept(query, {&*axis, 1});
 }
 
 // For each element: compare, subtract, exp, add, divide.

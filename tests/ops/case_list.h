@@ -43,6 +43,7 @@ class CaseList {
   uint64_t seed_ = 0;
 };
 
+void AddNormalizationCases(CaseList& l);
 void AddPoolCases(CaseList& l);
 
 }  // namespace millrace::optest

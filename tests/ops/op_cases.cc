@@ -195,6 +195,7 @@ std::vector<OpCase> OpCases() {
   AddReductions(list);
   AddMoves(list);
   AddPoolCases(list);
+  AddNormalizationCases(list);
   return std::move(list.cases);
 }
 

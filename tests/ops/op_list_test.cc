@@ -46,8 +46,8 @@ TEST(OpList, TierOneHasGradientsAndShardingRulesButForKnownOps) {
     if (op.gradient == nullptr) no_gradient.push_back(op.name);
     if (op.sharding == nullptr) no_sharding.push_back(op.name);
   }
-  EXPECT_THAT(no_gradient,
-              ElementsAre("ArgMax", "If", "NonZero", "comm.AllReduce", "grad.MaxPool"));
+  EXPECT_THAT(no_gradient, ElementsAre("ArgMax", "If", "NonZero", "comm.AllReduce",
+                                       "grad.BatchNormalization", "grad.LRN", "grad.MaxPool"));
   EXPECT_THAT(no_sharding, ElementsAre("If", "NonZero"));
 }
 
