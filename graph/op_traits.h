@@ -3,18 +3,19 @@
 #ifndef MILLRACE_GRAPH_OP_TRAITS_H_
 #define MILLRACE_GRAPH_OP_TRAITS_H_
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
 namespace millrace {
 
-// What a Call of this op does with the node's nested graphs.
+// What a Call of this op does with the node's nested graphs (graph/control_flow.h).
 enum class ControlFlow : uint8_t {
   kNone,
-  // inputs: condition (bool, one element, on the host), then captures. Both bodies take the captures
-  // as their inputs, one to one, and give the node's outputs, one to one.
-  kIf,
+  kIf,    // runs one of two bodies, by a condition
+  kLoop,  // runs its body again and again, up to a trip count, while a condition holds
+  kScan,  // runs its body once for each slice of its inputs along an axis
 };
 
 // What a Collective of this op does over the mesh axes its node names in attribute "axis".

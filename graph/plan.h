@@ -32,6 +32,7 @@
 #include "graph/graph.h"
 #include "graph/ids.h"
 #include "graph/layout.h"
+#include "graph/op_traits.h"
 #include "graph/status.h"
 
 namespace millrace {
@@ -131,9 +132,17 @@ struct Wait {
   EventId event;
 };
 
-// Runs a control-flow node (ControlFlow in op_traits.h). Body inputs and outputs are slices of the
-// nested graph's values. A body input lies on the very bytes of the value passed for it, a body
-// output on the very bytes of the call's output: entering and leaving moves nothing.
+// Runs a control-flow node (graph/control_flow.h has the words). Body inputs and outputs are slices
+// of the nested graph's values. Entering and leaving moves nothing: a body input lies on the very
+// bytes of the value passed for it, a branch's output on the very bytes of the call's output. So
+// does going round: a carried value has one place, shared by the call's input and output and the
+// body's. Only elements move, and what the host counts:
+//  * the host reads the trip count and the condition before the first trip, the body's condition
+//    after each, and before each writes the trip's number and a true condition for the body;
+//  * before a trip, the elements of the sequences are copied, in order, to the body's slices of
+//    them; after it, the body's elements into the stacks.
+// A slice may be missing where the body does not read what it would get, and where nobody wants what
+// the body gives.
 struct CallBody {
   SegmentId segment;  // instructions on the call's stream only; no Record, Wait, Send, Recv
   std::vector<SliceId> inputs, outputs;
@@ -143,6 +152,7 @@ struct Call {
   int32_t graph = 0;
   std::vector<SliceId> inputs, outputs;
   std::vector<CallBody> bodies;  // in the order of the node's subgraphs
+  ControlFlow flow = ControlFlow::kIf;  // that of the node's op
 };
 
 // Runs a node on the host, in stream order; operands lie in host memory (on a cpu device, device

@@ -3,6 +3,7 @@
 // kind is an error.
 #include <iterator>
 
+#include "graph/control_flow.h"
 #include "graph/plan_json_load.h"
 #include "graph/strings.h"
 
@@ -27,12 +28,13 @@ enum Field : int {
   kEvent,
   kBodies,
   kMailbox,
+  kFlow,
 };
 constexpr std::string_view kFieldNames[] = {
     "stream", "do",    "node", "graph", "variant", "in",    "out",    "scratch", "from",
-    "to",     "slice", "peer", "at",    "channel", "event", "bodies", "mailbox"};
+    "to",     "slice", "peer", "at",    "channel", "event", "bodies", "mailbox", "flow"};
 constexpr size_t kNumFields = std::size(kFieldNames);
-static_assert(kNumFields == kMailbox + 1);
+static_assert(kNumFields == kFlow + 1);
 
 class InstructionReader {
  public:
@@ -86,6 +88,7 @@ class InstructionReader {
     i.node = Node(i.graph);
     i.inputs = SliceList(fields_[kIn]);
     i.outputs = SliceList(fields_[kOut]);
+    if (fields_[kFlow]) i.flow = ReadFlow(*fields_[kFlow]);
     ForEach(fields_[kBodies], [&](const JsonReader& reader) {
       static constexpr std::string_view kKeys[] = {"segment", "in", "out"};
       std::optional<JsonReader> m[std::size(kKeys)];
@@ -96,6 +99,15 @@ class InstructionReader {
       body.outputs = SliceList(m[2]);
     });
     return i;
+  }
+  static ControlFlow ReadFlow(const JsonReader& reader) {
+    const std::string name = ReadName(reader, /*allow_empty=*/false);
+    for (const ControlFlow flow : {ControlFlow::kIf, ControlFlow::kLoop, ControlFlow::kScan}) {
+      if (name == ControlFlowName(flow)) return flow;
+    }
+    if (!name.empty())
+      reader.Error("unknown control flow", "'if', 'loop' or 'scan'", reader.Describe());
+    return ControlFlow::kIf;
   }
   InstructionBody ReadHostCall() const {
     HostCall i;
@@ -161,7 +173,7 @@ const InstructionReader::Kind InstructionReader::kKinds[] = {
     {"recv", &InstructionReader::ReadRecv, {kSlice, kPeer, kAt, kChannel}},
     {"record", &InstructionReader::ReadRecord, {kEvent}},
     {"wait", &InstructionReader::ReadWait, {kEvent}},
-    {"call", &InstructionReader::ReadCall, {kNode, kGraph, kIn, kOut, kBodies}},
+    {"call", &InstructionReader::ReadCall, {kNode, kGraph, kIn, kOut, kBodies, kFlow}},
     {"hostcall", &InstructionReader::ReadHostCall, {kNode, kGraph, kIn, kOut}},
     {"publish", &InstructionReader::ReadPublish, {kNode, kMailbox, kSlice}},
     {"takelatest", &InstructionReader::ReadTakeLatest, {kNode, kMailbox, kSlice}},

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "graph/control_flow.h"
 #include "graph/files.h"
 #include "graph/graph_json.h"
 #include "graph/json_text.h"
@@ -195,6 +196,9 @@ class PlanWriter {
   }
   void WriteBody(const Call& i) {
     WriteNode("call", i.node, i.graph, segment_graph_);
+    if (i.flow != ControlFlow::kIf) {
+      StrAppend(&out_, ", \"flow\": ", JsonString(ControlFlowName(i.flow)));
+    }
     WriteOperands(i.inputs, i.outputs);
     out_ += ", \"bodies\": [";
     for (size_t b = 0; b < i.bodies.size(); ++b) {

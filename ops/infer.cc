@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "graph/control_flow.h"
 #include "graph/strings.h"
 #include "ops/op_def.h"
 #include "ops/signature.h"
@@ -101,7 +102,10 @@ class GraphWalk {
   void CheckDeclaredTypes();
   void InferNode(Node& node);
   bool InferBodies(const OpDef& op, Node& node);
-  bool PassCaptures(const Node& node, Graph& body, std::string_view body_name);
+  bool InferBody(const Node& node, const CallForm& form, Subgraph& sub);
+  bool BindInputs(const Node& node, const CallForm& form, Subgraph& sub);
+  bool BindInput(const Node& node, const BodyPort& port, Value& to, const std::string& body_name);
+  bool BindCounter(const Node& node, const BodyPort& port, Value& to, const std::string& body_name);
   void Report(const Node& node, SignatureFault fault);
   bool ReportAll(const Node& node);
   void StoreResults(const OpDef& op, Node& node);
@@ -214,54 +218,115 @@ bool GraphWalk::InferBodies(const OpDef& op, Node& node) {
     Report(node, {.message = StrCat("unknown nested graph '", sub.name, "'"),
                   .hint = DidYouMean(sub.name, op.subgraphs)});
   }
+  if (op.subgraphs.empty()) return false;
   OrderBodies(op, node);
+  const absl::StatusOr<CallForm> form = FormOf(op.traits.control_flow, node);
+  if (!form.ok()) {
+    Report(node, {.message = std::string(StdView(form.status().message()))});
+    return false;
+  }
   bool known = true;
   for (const std::string& name : op.subgraphs) {
     const auto sub = std::find_if(node.subgraphs.begin(), node.subgraphs.end(),
                                   [&](const Subgraph& s) { return s.name == name; });
     if (sub == node.subgraphs.end()) {
       Report(node, {.message = StrCat("nested graph '", name, "' is missing")});
-      continue;
-    }
-    if (depth_ + 1 >= kMaxNesting) {
+    } else if (depth_ + 1 >= kMaxNesting) {
       Report(node, {.message = StrCat("graphs are nested more than ", kMaxNesting, " deep")});
-      continue;
+    } else if (BindInputs(node, *form, *sub)) {
+      known &= InferBody(node, *form, *sub);
     }
-    if (!PassCaptures(node, sub->graph, name)) continue;
-    GraphWalk(sub->graph, file_, StrCat(NodePointer(node), "/graphs/", name), depth_ + 1,
-              diagnostics_)
-        .Run();
-    for (ValueId id : sub->graph.outputs) known &= sub->graph.value(id).typed;
   }
   return known && diagnostics_.total() == faults_before;
 }
 
-// Gives the body's inputs the types of the node's captures: inputs from the second one on.
-bool GraphWalk::PassCaptures(const Node& node, Graph& body, std::string_view body_name) {
-  const size_t captures = node.inputs.size() - 1;
-  if (body.inputs.size() != captures || body.outputs.size() != node.outputs.size()) {
-    Report(node, {.message = StrCat("nested graph '", body_name, "' does not fit the node"),
-                  .expected = StrCat(captures, " inputs and ", node.outputs.size(), " outputs"),
-                  .found = StrCat(body.inputs.size(), " and ", body.outputs.size())});
+// What a loop carries is of unknown size in every trip if it is in one.
+bool GraphWalk::InferBody(const Node& node, const CallForm& form, Subgraph& sub) {
+  Graph& body = sub.graph;
+  const int64_t faults_before = diagnostics_.total();
+  for (bool again = true; again && diagnostics_.total() == faults_before;) {
+    GraphWalk(body, file_, StrCat(NodePointer(node), "/graphs/", sub.name), depth_ + 1,
+              diagnostics_)
+        .Run();
+    again = false;
+    for (int i = 0; i < form.num_carried; ++i) {
+      Value& in = body.value(body.inputs[form.first_carried_in + i]);
+      const Value& out = body.value(body.outputs[form.first_carried_out + i]);
+      again |= out.bounded && !in.bounded;
+      in.bounded |= out.bounded;
+    }
+  }
+  return std::ranges::all_of(body.outputs, [&](ValueId id) { return body.value(id).typed; });
+}
+
+// Gives the body's inputs the types of what the node passes for them.
+bool GraphWalk::BindInputs(const Node& node, const CallForm& form, Subgraph& sub) {
+  Graph& body = sub.graph;
+  if (body.inputs.size() != form.inputs.size() || body.outputs.size() != form.outputs.size()) {
+    Report(node,
+           {.message = StrCat("nested graph '", sub.name, "' does not fit the node"),
+            .expected = StrCat(form.inputs.size(), " inputs and ", form.outputs.size(), " outputs"),
+            .found = StrCat(body.inputs.size(), " and ", body.outputs.size())});
     return false;
   }
-  for (size_t i = 0; i < captures; ++i) {
-    const Value& from = graph_.value(node.inputs[i + 1]);
-    Value& to = body.value(body.inputs[i]);
-    to.bounded = from.bounded;
-    if (!from.typed) continue;
-    if (to.typed && to.type != from.type) {
-      Report(node, {.pointer = StrCat("/inputs/", i + 1),
-                    .message = StrCat("input '", to.name, "' of nested graph '", body_name,
-                                      "' has another type than the value passed for it"),
-                    .expected = ToString(to.type),
-                    .found = StrCat(ToString(from.type), " from ", Source(node.inputs[i + 1]))});
-      return false;
-    }
-    to.type = from.type;
-    to.typed = true;
+  for (size_t i = 0; i < form.inputs.size(); ++i) {
+    if (!BindInput(node, form.inputs[i], body.value(body.inputs[i]), sub.name)) return false;
   }
   return true;
+}
+
+bool GraphWalk::BindInput(const Node& node, const BodyPort& port, Value& to,
+                          const std::string& body_name) {
+  if (port.operand < 0) return BindCounter(node, port, to, body_name);
+  const Value& from = graph_.value(node.inputs[port.operand]);
+  const std::string pointer = StrCat("/inputs/", port.operand);
+  TensorType type = from.type;
+  if (port.kind == PortKind::kElement && from.typed) {
+    const int axis = ElementAxis(port, type.shape);
+    if (axis < 0 || from.bounded) {
+      Report(node, {.pointer = pointer,
+                    .message = axis < 0 ? StrCat("'", from.name, "' has no axis ", port.axis,
+                                                 " to be cut along")
+                                        : StrCat("the number of trips over '", from.name,
+                                                 "' would be known only at run time"),
+                    .expected = axis < 0 ? "" : "a size known while planning",
+                    .found = ToString(type)});
+      return false;
+    }
+    type.shape = ElementShape(type.shape, axis);
+  }
+  to.bounded = from.bounded;
+  if (!from.typed) return true;
+  if (to.typed && to.type != type) {
+    Report(node, {.pointer = pointer,
+                  .message = StrCat("input '", to.name, "' of nested graph '", body_name,
+                                    "' has another type than the value passed for it"),
+                  .expected = ToString(to.type),
+                  .found = StrCat(ToString(type),
+                                  port.kind == PortKind::kElement ? " an element of " : " from ",
+                                  Source(node.inputs[port.operand]))});
+    return false;
+  }
+  to.type = type;
+  to.typed = true;
+  return true;
+}
+
+// The trip's number and its condition come from nowhere outside.
+bool GraphWalk::BindCounter(const Node& node, const BodyPort& port, Value& to,
+                            const std::string& body_name) {
+  const DType dtype = port.kind == PortKind::kTrip ? DType::kI64 : DType::kBool;
+  if (!to.typed) {
+    to.type = {dtype, {}};
+    to.typed = true;
+  }
+  if (to.type.dtype == dtype && CheckedNumElements(to.type.shape) == 1) return true;
+  Report(node,
+         {.message = StrCat("input '", to.name, "' of nested graph '", body_name, "' is the ",
+                            port.kind == PortKind::kTrip ? "number of the trip" : "condition"),
+          .expected = StrCat("one element of ", DTypeName(dtype)),
+          .found = ToString(to.type)});
+  return false;
 }
 
 bool GraphWalk::ReportAll(const Node& node) {

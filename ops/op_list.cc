@@ -42,6 +42,7 @@ namespace millrace {
   OP(InstanceNormalizationOp)     \
   OP(LRNOp)                       \
   OP(LayerNormalizationOp)        \
+  OP(LoopOp)                      \
   OP(LpNormalizationOp)           \
   OP(LpPoolOp)                    \
   OP(MatMulOp)                    \
@@ -56,6 +57,7 @@ namespace millrace {
   OP(ReduceSumOp)                 \
   OP(ReluOp)                      \
   OP(ReshapeOp)                   \
+  OP(ScanOp)                      \
   OP(SigmoidOp)                   \
   OP(SoftmaxOp)                   \
   OP(SplitOp)                     \

@@ -3,10 +3,12 @@
 // for values the session fills). All instructions are on one stream, so order alone makes every
 // read right; the checker proves it all the same.
 //
-// Two things need care. A body's outputs must lie on the call's output bytes: the body's last
-// writer of each writes there directly when it can, through a Copy when the body returns one of its
-// own inputs or one value twice. And a param's home is overwritten at the end of the step: a graph
-// output or another update that still needs the old version gets a copy of it first.
+// Three things need care. A branch's outputs must lie on the call's output bytes: the branch's last
+// writer of each writes there directly when it can, through a Copy when the branch returns one of
+// its own inputs or one value twice. What a loop carries lies on the call's output bytes from the
+// first trip on: the end of the body copies it there. And a param's home is overwritten at the end
+// of the step: a graph output or another update that still needs the old version gets a copy of it
+// first.
 #include "passes/emit_plan.h"
 
 #include <algorithm>
@@ -14,6 +16,7 @@
 #include <set>
 
 #include "absl/container/flat_hash_map.h"
+#include "graph/control_flow.h"
 #include "graph/strings.h"
 #include "ops/op_def.h"
 #include "passes/plan_memory.h"
@@ -156,7 +159,7 @@ class Emitter {
     if (op == nullptr || op->traits.comm != CommKind::kNone) {
       ++unsupported_[node.op];
     } else if (op->traits.control_flow != ControlFlow::kNone) {
-      EmitCall(graph, id);
+      EmitCall(graph, id, op->traits.control_flow);
     } else if (op->traits.host_call || HasBoundedOperand(graph, node)) {
       HostCall call{id, graph, {}, {}};
       call.inputs = ReadInputs(graph, node, [](int) { return true; });
@@ -228,51 +231,167 @@ class Emitter {
   }
 
   // --- Control flow ---
-  void EmitCall(int32_t graph, NodeId id) {
+  void EmitCall(int32_t graph, NodeId id, ControlFlow kind) {
     const Node& node = graphs_[graph]->node(id);
-    Call call{id, graph, {}, {}, {}};
-    call.inputs = ReadInputs(graph, node, [](int i) { return i == 0; });
+    const absl::StatusOr<CallForm> form = FormOf(kind, node);
+    MILLRACE_CHECK(form.ok());  // inference saw to it
+    Call call{id, graph, {}, {}, {}, kind};
+    call.inputs = ReadInputs(graph, node,
+                             [&](int i) { return i == form->condition || i == form->trip_count; });
     call.outputs = WriteOutputs(graph, node, /*host=*/false);
+    PlaceCarried(graph, node, *form, call);
     for (const Subgraph& sub : node.subgraphs) {
-      call.bodies.push_back(EmitBody(sub.graph, call));
+      call.bodies.push_back(EmitBody(sub.graph, *form, call));
     }
     Append(std::move(call));
   }
 
-  CallBody EmitBody(const Graph& body, const Call& call) {
+  // A carried value stays in one place, that of the call's output; the value that enters the first
+  // trip is copied there.
+  void PlaceCarried(int32_t graph, const Node& node, const CallForm& form, Call& call) {
+    if (form.num_carried == 0) return;
+    const Graph& body = node.subgraphs[0].graph;
+    for (int i = 0; i < form.num_carried; ++i) {
+      const int in = form.inputs[form.first_carried_in + i].operand;
+      const int out = form.outputs[form.first_carried_out + i].operand;
+      const ValueRef initial{graph, node.inputs[in]};
+      SliceId place;
+      if (call.outputs[out].valid()) {
+        place = SameBytes(initial, call.outputs[out]);
+      } else {
+        const ValueId inside = body.inputs[form.first_carried_in + i];
+        place = NewPlace(initial, SpaceFor({graph_index_.at(&body), inside}, /*host=*/false));
+      }
+      Append(Copy{call.inputs[in], place});
+      call.inputs[in] = place;
+    }
+  }
+
+  CallBody EmitBody(const Graph& body, const CallForm& form, const Call& call) {
     const int32_t graph = graph_index_.at(&body);
     CallBody result;
     const SegmentId caller = segment_;
     result.segment = SegmentId(program_.segments.size());
     segment_ = result.segment;
-    program_.segments.push_back(
-        {graphs_[graph]->name.empty() ? StrCat("body", graph) : graphs_[graph]->name, graph, {}});
-    for (size_t i = 0; i < body.inputs.size(); ++i) {
-      const SliceId outside = call.inputs[i + 1];
-      const ValueRef ref{graph, body.inputs[i]};
-      HomeOf(ref).slice[InHost(outside) ? kHost : kDevice] = SameBytes(ref, outside);
-      result.inputs.push_back(SameBytes(ref, outside));
+    program_.segments.push_back({SegmentName(graph), graph, {}});
+    EnterBody(graph, form, call, result);
+    for (size_t n = 0; n < body.nodes.size(); ++n) EmitNode(graph, NodeId(n));
+    if (form.IsLoop()) {
+      EndTrip(graph, form, result);
+    } else {
+      LeaveBranch(graph, call, result);
     }
-    std::vector<bool> direct(body.outputs.size(), false);
+    segment_ = caller;
+    return result;
+  }
+
+  // Names of segments are unique, those of nested graphs need not be.
+  std::string SegmentName(int32_t graph) const {
+    const std::string& name = graphs_[graph]->name;
+    const auto same = [&](const Segment& segment) { return segment.name == name; };
+    if (name.empty()) return StrCat("body", graph);
+    return std::ranges::any_of(program_.segments, same) ? StrCat(name, "#", graph) : name;
+  }
+
+  void EnterBody(int32_t graph, const CallForm& form, const Call& call, CallBody& result) {
+    const Graph& body = *graphs_[graph];
+    const std::vector<bool> is_read = ReadValues(body);
+    for (size_t i = 0; i < body.inputs.size(); ++i) {
+      const ValueRef ref{graph, body.inputs[i]};
+      const BodyPort& port = form.inputs[i];
+      Home& home = HomeOf(ref);
+      if (port.kind == PortKind::kSame || port.kind == PortKind::kCarried) {
+        const SliceId outside = call.inputs[port.operand];
+        home.slice[InHost(outside) ? kHost : kDevice] = SameBytes(ref, outside);
+        result.inputs.push_back(SameBytes(ref, outside));
+      } else if (is_read[body.inputs[i].index]) {
+        const Space space = SpaceFor(ref, /*host=*/port.kind != PortKind::kElement);
+        home.slice[space] = NewPlace(ref, space);
+        result.inputs.push_back(home.slice[space]);
+      } else {
+        result.inputs.push_back(SliceId());
+      }
+    }
+    if (form.IsLoop()) return;
     for (size_t i = 0; i < body.outputs.size(); ++i) {
-      const ValueRef ref{graph, body.outputs[i]};
       if (!call.outputs[i].valid()) {  // nobody wants it
         result.outputs.push_back(SliceId());
         continue;
       }
+      const ValueRef ref{graph, body.outputs[i]};
       result.outputs.push_back(SameBytes(ref, call.outputs[i]));
       Home& home = HomeOf(ref);
       if (home.slice[kDevice].valid() || home.slice[kHost].valid()) continue;  // passed through
       home.slice[InHost(call.outputs[i]) ? kHost : kDevice] = result.outputs[i];
-      direct[i] = true;
     }
-    for (size_t n = 0; n < body.nodes.size(); ++n) EmitNode(graph, NodeId(n));
+  }
+
+  static std::vector<bool> ReadValues(const Graph& graph) {
+    std::vector<bool> is_read(graph.values.size(), false);
+    for (const Node& node : graph.nodes) {
+      for (ValueId id : node.inputs) {
+        if (id.valid()) is_read[id.index] = true;
+      }
+    }
+    for (ValueId id : graph.outputs) is_read[id.index] = true;
+    return is_read;
+  }
+
+  // What the body did not write to the call's output bytes itself.
+  void LeaveBranch(int32_t graph, const Call& call, const CallBody& result) {
+    const Graph& body = *graphs_[graph];
     for (size_t i = 0; i < body.outputs.size(); ++i) {
-      if (direct[i] || !call.outputs[i].valid()) continue;
-      Append(Copy{Readable({graph, body.outputs[i]}, InHost(call.outputs[i])), result.outputs[i]});
+      if (!result.outputs[i].valid()) continue;
+      const SliceId from = Readable({graph, body.outputs[i]}, InHost(call.outputs[i]));
+      if (!SameAllocation(from, result.outputs[i])) Append(Copy{from, result.outputs[i]});
     }
-    segment_ = caller;
-    return result;
+  }
+
+  bool SameAllocation(SliceId a, SliceId b) const {
+    return allocation_of_[a.index] == allocation_of_[b.index];
+  }
+
+  // All outputs of a trip are in places of their own before the first carried value is overwritten.
+  void EndTrip(int32_t graph, const CallForm& form, CallBody& result) {
+    const Graph& body = *graphs_[graph];
+    for (size_t i = 0; i < body.outputs.size(); ++i) {
+      const ValueRef ref{graph, body.outputs[i]};
+      const PortKind kind = form.outputs[i].kind;
+      if (kind == PortKind::kCondition && form.condition < 0) {  // ignored
+        result.outputs.push_back(SliceId());
+        continue;
+      }
+      SliceId from = Readable(ref, /*host=*/kind == PortKind::kCondition);
+      if (kind != PortKind::kCarried) {
+        if (IsCarriedPlace(from, form, result)) from = CopyTo(ref, from);
+        result.outputs.push_back(from);
+        continue;
+      }
+      const SliceId place = result.inputs[form.first_carried_in + i - form.first_carried_out];
+      if (IsCarriedPlace(from, form, result) && !SameAllocation(from, place)) {
+        from = CopyTo(ref, from);
+      }
+      result.outputs.push_back(from);
+    }
+    for (int i = 0; i < form.num_carried; ++i) {
+      SliceId& output = result.outputs[form.first_carried_out + i];
+      const SliceId from = output, place = result.inputs[form.first_carried_in + i];
+      output = SameBytes({graph, body.outputs[form.first_carried_out + i]}, place);
+      if (!SameAllocation(from, place)) Append(Copy{from, output});
+    }
+  }
+
+  bool IsCarriedPlace(SliceId slice, const CallForm& form, const CallBody& body) const {
+    for (int i = 0; i < form.num_carried; ++i) {
+      if (SameAllocation(slice, body.inputs[form.first_carried_in + i])) return true;
+    }
+    return false;
+  }
+
+  SliceId CopyTo(ValueRef ref, SliceId from) {
+    const SliceId to = NewPlace(ref, InHost(from) ? kHost : kDevice);
+    Append(Copy{from, to});
+    return to;
   }
 
   // --- Ends of the step ---

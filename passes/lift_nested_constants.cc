@@ -42,9 +42,10 @@ ValueId AddConstant(GraphBuilder& builder, const std::string& name, const Tensor
   return id;
 }
 
-// For an If: captures are inputs 1.., one to one with each body's inputs, so every body gets an
-// input for the constants of every other body too.
-void LiftFromBodies(GraphBuilder& builder, NodeId id) {
+// Captures are the last inputs of a node and of each of its bodies, so every body gets an input for
+// the constants of every other body too. Loops say how many captures they have, which come after a
+// Loop's trip count and condition, be they there or not.
+void LiftFromBodies(GraphBuilder& builder, NodeId id, ControlFlow kind) {
   const int num_bodies = static_cast<int>(builder.graph().node(id).subgraphs.size());
   for (int b = 0; b < num_bodies; ++b) {
     const std::vector<ValueId> constants = builder.graph().node(id).subgraphs[b].graph.constants;
@@ -57,7 +58,11 @@ void LiftFromBodies(GraphBuilder& builder, NodeId id) {
       }
       const ValueId outside = AddConstant(builder, value.name, value.type, std::move(data));
       Node& node = builder.graph().node(id);
+      if (kind == ControlFlow::kLoop && node.inputs.size() < 2) node.inputs.resize(2);
       node.inputs.push_back(outside);
+      if (kind != ControlFlow::kIf) {
+        node.attrs.Set("num_captures", node.attrs.Int("num_captures", 0) + 1);
+      }
       for (int other = 0; other < num_bodies; ++other) {
         if (other == b) continue;
         GraphBuilder other_body(std::move(node.subgraphs[other].graph));
@@ -85,13 +90,13 @@ absl::StatusOr<bool> Lift(Graph& graph, PassContext& context) {
     }
     if (!HasConstants(graph.nodes[n])) continue;
     const OpDef* op = FindOp(graph.nodes[n].op);
-    if (op == nullptr || op->traits.control_flow != ControlFlow::kIf) {
+    if (op == nullptr || op->traits.control_flow == ControlFlow::kNone) {
       return InternalError(StrCat("node '", graph.nodes[n].name, "' of op ", graph.nodes[n].op,
                                   " has nested graphs, but how they take captures is unknown"));
     }
     context.Applied("lift-constants", {graph.nodes[n].name}, "its bodies' constants are captures");
     GraphBuilder builder(std::move(graph));
-    LiftFromBodies(builder, NodeId(n));
+    LiftFromBodies(builder, NodeId(n), op->traits.control_flow);
     graph = std::move(builder).Build();
     changed = true;
   }

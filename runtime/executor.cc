@@ -66,6 +66,14 @@ inline absl::Status RunStep(const LaneSteps& lane, const Step& step, int32_t& ne
     case StepKind::kJump:
       next = step.index;
       return absl::OkStatus();
+    case StepKind::kLoopBegin:
+      return BeginLoop(*lane.loops[step.index], stream, next);
+    case StepKind::kTripBegin:
+      return BeginTrip(*lane.loops[step.index], stream);
+    case StepKind::kTripEnd:
+      return EndTrip(*lane.loops[step.index], stream, next);
+    case StepKind::kLoopEnd:
+      return EndLoop(*lane.loops[step.index], stream);
   }
   return absl::OkStatus();
 }

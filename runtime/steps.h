@@ -17,6 +17,7 @@
 #include "runtime/device.h"
 #include "runtime/host_call.h"
 #include "runtime/kernel.h"
+#include "runtime/loop.h"
 #include "runtime/strided_copy.h"
 #include "runtime/trace.h"
 
@@ -35,6 +36,10 @@ enum class StepKind : uint8_t {
   kHost,
   kBranch,  // of an If: goes on with the next step, or elsewhere when the condition is false
   kJump,    // to step `index`
+  kLoopBegin,
+  kTripBegin,
+  kTripEnd,
+  kLoopEnd,
 };
 
 struct Step {
@@ -106,6 +111,7 @@ struct LaneSteps {
   std::vector<MailboxStep> mailboxes;
   std::vector<std::unique_ptr<HostStep>> host_steps;
   std::vector<BranchStep> branches;
+  std::vector<std::unique_ptr<LoopState>> loops;
   AddressPool addresses;
 };
 

@@ -8,9 +8,11 @@
 //     ... steps of else ...
 //   end:
 //
-// so that the loop needs no stack. O(instances) time and memory.
+// so that the loop needs no stack; a Loop or Scan becomes one body between steps that count its
+// trips (runtime/loop.h). O(instances) time and memory.
 #include <algorithm>
 
+#include "graph/control_flow.h"
 #include "graph/strings.h"
 #include "runtime/collective_spec.h"
 #include "runtime/prepare.h"
@@ -84,9 +86,12 @@ class Unroller {
   // A step that uses the last item of an array of its kind. Returns the step's place.
   template <typename Items>
   int32_t AddStep(const Where& at, StepKind kind, const Items& items) {
+    return AddStep(at, kind, static_cast<int32_t>(items.size()) - 1);
+  }
+  int32_t AddStep(const Where& at, StepKind kind, int32_t index) {
     LaneSteps& steps = StepsOf(at);
     steps.steps.push_back({.kind = kind,
-                           .index = static_cast<int32_t>(items.size()) - 1,
+                           .index = index,
                            .stream = state_.streams[at.instruction.stream.index].get()});
     steps.origins.push_back({.instruction = &at.instruction, .microbatch = at.microbatch});
     return static_cast<int32_t>(steps.steps.size()) - 1;
@@ -290,45 +295,161 @@ class Unroller {
   }
 
   absl::Status Add(const Where& at, const Call& call) {
-    const Node& node = prepared_.graph(call.graph).node(call.node);
-    if (node.op != "If" || call.bodies.size() != 2 || call.inputs.empty()) {
-      return InternalError(StrCat("Call of '", node.op, "' with ", call.bodies.size(),
-                                  " bodies: only If can be called"));
-    }
-    if (!bound_.HostReaches(call.inputs[0])) {
-      return InternalError("the condition does not lie in host memory");
-    }
+    MILLRACE_ASSIGN_OR_RETURN(const CallForm form,
+                              FormOf(call.flow, prepared_.graph(call.graph).node(call.node)));
     if (depth_ == kMaxCallDepth) {
       return InternalError(StrCat("calls are nested deeper than ", kMaxCallDepth));
     }
+    if (static_cast<int>(call.bodies.size()) != form.num_bodies) {
+      return InternalError(StrCat("it has ", call.bodies.size(), " bodies"));
+    }
+    for (const CallBody& body : call.bodies) {
+      if (body.inputs.size() == form.inputs.size() && body.outputs.size() == form.outputs.size()) {
+        continue;
+      }
+      return InternalError("a body's operands do not match the call's");
+    }
     ++depth_;
+    const absl::Status status =
+        form.IsLoop() ? AddLoop(at, call, form) : AddBranches(at, call, form);
+    --depth_;
+    return status;
+  }
+
+  // Where the host reads or writes what a call needs of the plan's memory; null for no slice.
+  absl::StatusOr<std::byte*> HostAddress(const Where& at, SliceId slice) const {
+    if (!slice.valid() || bound_.HostReaches(slice)) return Address(at, slice);
+    return InternalError(
+        StrCat("'", ValueOf(slice).name, "' does not lie in host memory, where the call needs it"));
+  }
+
+  absl::Status AddBranches(const Where& at, const Call& call, const CallForm& form) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::byte* const condition,
+                              HostAddress(at, call.inputs[form.condition]));
     LaneSteps& steps = StepsOf(at);
     const size_t branch = steps.branches.size();
-    steps.branches.push_back({.condition = Address(at, call.inputs[0])});
+    steps.branches.push_back({.condition = condition});
     AddStep(at, StepKind::kBranch, steps.branches);
-    MILLRACE_RETURN_IF_ERROR(AddBody(at, call, call.bodies[0]));
+    MILLRACE_RETURN_IF_ERROR(AddBranch(at, call, call.bodies[0]));
     const int32_t jump = AddStep(at, StepKind::kJump, steps.steps);
-    steps.branches[branch].otherwise = static_cast<int32_t>(steps.steps.size());
-    MILLRACE_RETURN_IF_ERROR(AddBody(at, call, call.bodies[1]));
-    steps.steps[jump].index = static_cast<int32_t>(steps.steps.size());
-    --depth_;
+    steps.branches[branch].otherwise = NextStep(at);
+    MILLRACE_RETURN_IF_ERROR(AddBranch(at, call, call.bodies[1]));
+    steps.steps[jump].index = NextStep(at);
     return absl::OkStatus();
   }
 
+  int32_t NextStep(const Where& at) { return static_cast<int32_t>(StepsOf(at).steps.size()); }
+
   // Bytes need no moving at a body's borders (graph/plan.h), true shapes do.
-  absl::Status AddBody(const Where& at, const Call& call, const CallBody& body) {
-    const std::vector<SliceId> captures(call.inputs.begin() + 1, call.inputs.end());
-    if (body.inputs.size() != captures.size() || body.outputs.size() != call.outputs.size()) {
-      return InternalError("a body's operands do not match the call's");
-    }
-    MoveShapes(at, body.inputs, captures);
+  absl::Status AddBranch(const Where& at, const Call& call, const CallBody& body) {
+    MoveShapes(at, body.inputs, std::span(call.inputs).subspan(1));
     MILLRACE_RETURN_IF_ERROR(AddSegment(body.segment, at.microbatch));
     MoveShapes(at, call.outputs, body.outputs);
     return absl::OkStatus();
   }
 
-  void MoveShapes(const Where& at, const std::vector<SliceId>& to,
-                  const std::vector<SliceId>& from) {
+  absl::Status AddLoop(const Where& at, const Call& call, const CallForm& form) {
+    const CallBody& body = call.bodies[0];
+    const int count = form.num_carried;
+    const auto carried = std::span(body.inputs).subspan(form.first_carried_in, count);
+    std::vector<SliceId> passed;
+    for (const BodyPort& port : form.inputs) {
+      const bool same = port.kind == PortKind::kSame || port.kind == PortKind::kCarried;
+      passed.push_back(same ? call.inputs[port.operand] : SliceId());
+    }
+    MoveShapes(at, body.inputs, passed);
+
+    LaneSteps& steps = StepsOf(at);
+    LoopState& loop = *steps.loops.emplace_back(std::make_unique<LoopState>());
+    MILLRACE_RETURN_IF_ERROR(PrepareLoop(at, call, form, loop));
+    const int32_t index = static_cast<int32_t>(steps.loops.size()) - 1;
+    AddStep(at, StepKind::kLoopBegin, index);
+    loop.first_step = AddStep(at, StepKind::kTripBegin, index);
+    MILLRACE_RETURN_IF_ERROR(AddSegment(body.segment, at.microbatch));
+    MoveShapes(at, carried, std::span(body.outputs).subspan(form.first_carried_out, count));
+    AddStep(at, StepKind::kTripEnd, index);
+    loop.end_step = AddStep(at, StepKind::kLoopEnd, index);
+    MoveShapes(at, std::span(call.outputs).first(count), carried);
+    return absl::OkStatus();
+  }
+
+  absl::Status PrepareLoop(const Where& at, const Call& call, const CallForm& form,
+                           LoopState& loop) {
+    const CallBody& body = call.bodies[0];
+    const auto input = [&](int i) { return i >= 0 ? call.inputs[i] : SliceId(); };
+    MILLRACE_ASSIGN_OR_RETURN(loop.trip_count, HostAddress(at, input(form.trip_count)));
+    MILLRACE_ASSIGN_OR_RETURN(loop.condition, HostAddress(at, input(form.condition)));
+    loop.max_trips = form.max_trips;
+    loop.cancellation = &prepared_.cancellation;
+    for (size_t i = 0; i < form.inputs.size(); ++i) {
+      const BodyPort& port = form.inputs[i];
+      if (port.kind == PortKind::kTrip) {
+        MILLRACE_ASSIGN_OR_RETURN(loop.trip_number, HostAddress(at, body.inputs[i]));
+      } else if (port.kind == PortKind::kCondition) {
+        MILLRACE_ASSIGN_OR_RETURN(loop.trip_condition, HostAddress(at, body.inputs[i]));
+      } else if (port.kind == PortKind::kElement) {
+        MILLRACE_RETURN_IF_ERROR(
+            AddElement(at, port, call.inputs[port.operand], body.inputs[i], true, loop));
+      }
+    }
+    for (size_t i = 0; i < form.outputs.size(); ++i) {
+      const BodyPort& port = form.outputs[i];
+      if (port.kind == PortKind::kCondition && form.condition >= 0) {
+        MILLRACE_ASSIGN_OR_RETURN(loop.next_condition, HostAddress(at, body.outputs[i]));
+      } else if (port.kind == PortKind::kElement) {
+        MILLRACE_RETURN_IF_ERROR(
+            AddElement(at, port, call.outputs[port.operand], body.outputs[i], false, loop));
+      }
+    }
+    MakeLoopFunctions(loop);
+    return absl::OkStatus();
+  }
+
+  // How the element moves between the whole, a sequence or stack, and its own slice.
+  absl::Status AddElement(const Where& at, const BodyPort& port, SliceId whole, SliceId element,
+                          bool is_sequence, LoopState& loop) {
+    if (!whole.valid()) return absl::OkStatus();
+    const Value& value = ValueOf(whole);
+    const Shape& shape = value.type.shape;
+    const int axis = ElementAxis(port, shape);
+    if (axis < 0) return InternalError(StrCat("'", value.name, "' has no axis ", port.axis));
+    const int64_t size = shape[axis];
+    if (is_sequence) {
+      loop.fixed_trips = size;
+    } else {
+      loop.max_trips = loop.max_trips < 0 ? size : std::min(loop.max_trips, size);
+      if (value.bounded) {
+        loop.stack_shapes.push_back(ShapeCell(at, whole));
+      } else {
+        loop.exact_sizes.push_back(size);
+      }
+    }
+    if (!element.valid()) return absl::OkStatus();
+
+    StridedPlace part = bound_.Place(whole, at.microbatch);
+    const Shape dense = DenseStrides(shape);
+    std::vector<int64_t> strides;
+    for (int d = 0; d < shape.rank(); ++d) {
+      if (d != axis) strides.push_back(part.strides.empty() ? dense[d] : part.strides[d]);
+    }
+    int64_t step =
+        (part.strides.empty() ? dense[axis] : part.strides[axis]) * SizeOf(value.type.dtype);
+    part.strides = strides;
+    if (port.backwards && size > 0) {
+      part.data += (size - 1) * step;
+      step = -step;
+    }
+    const StridedPlace own = bound_.Place(element, at.microbatch);
+    const TensorType& type = ValueOf(element).type;
+    if (is_sequence) {
+      loop.sequences.push_back({PlanStridedCopy(type, own, part), 0, step});
+    } else {
+      loop.stacks.push_back({PlanStridedCopy(type, part, own), step, 0});
+    }
+    return absl::OkStatus();
+  }
+
+  void MoveShapes(const Where& at, std::span<const SliceId> to, std::span<const SliceId> from) {
     auto step = std::make_unique<HostStep>();
     for (size_t i = 0; i < to.size(); ++i) {
       if (!to[i].valid() || !from[i].valid() || !ValueOf(to[i]).bounded) continue;

@@ -1,6 +1,7 @@
-// A Call runs one of its bodies, and nobody knows which. Each is run from the state before the
-// call; both must leave the call's outputs. Bytes that both leave alike are known afterwards,
-// others are not. All accesses of both count for races: they are the Call's instance's.
+// An If runs one of its bodies, and nobody knows which. Each is run from the state before the call;
+// both must leave the call's outputs. Bytes that both leave alike are known afterwards, others are
+// not. All accesses of both count for races: they are the Call's instance's. Loops are run in
+// loop_effects.cc.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -42,24 +43,23 @@ const Content* Find(const std::vector<OldContent>& pieces, BufferId buffer, int6
 }  // namespace
 
 void SectionEffects::RunCall(const Accessor& who, const Call& call) {
+  memory_.AddWork(1);  // a call of nothing is work too
+  if (memory_.exhausted()) return;
   const int32_t node = model_.graphs.GlobalNode(call.graph, call.node);
   CheckAfter(who, node);
   const int32_t application = ApplicationOf(who, node);
-  const std::span<const int32_t> inputs = terms_.children(application);
-  const std::vector<int32_t> expected(inputs.begin(), inputs.end());  // bodies add terms
-  PlacedSlice condition;
-  if (memory_.Place(who, call.inputs[0], "", condition)) memory_.Read(who, condition, expected[0]);
-
-  std::vector<std::vector<OldContent>> results;
-  for (size_t k = 0; k < call.bodies.size(); ++k) {
-    CheckBorder(who, *model_.graphs.nodes[node].node, call.bodies[k], call.bodies[k].inputs,
-                std::span(call.inputs).subspan(1));
-    CheckBorder(who, *model_.graphs.nodes[node].node, call.bodies[k], call.bodies[k].outputs,
-                call.outputs);
-    results.push_back(
-        RunBody(who, call.bodies[k], model_.graphs.Nested(node, static_cast<int>(k))));
+  const std::span<const int32_t> terms = terms_.children(application);
+  const std::vector<int32_t> inputs(terms.begin(), terms.end());  // bodies add terms
+  const absl::StatusOr<CallForm> form = FormOf(call.flow, *model_.graphs.nodes[node].node);
+  MILLRACE_CHECK(form.ok());  // or the call's structure would have been refused
+  const CallRun run{call, *form, node, inputs};
+  if (form->condition >= 0) ReadInput(who, run, form->condition);
+  if (form->trip_count >= 0) ReadInput(who, run, form->trip_count);
+  if (form->IsLoop()) {
+    RunLoop(who, run);
+  } else {
+    RunBranches(who, run);
   }
-  MergeBodies(who.site, std::move(results));
   for (size_t k = 0; k < call.outputs.size(); ++k) {
     PlacedSlice output;
     if (!call.outputs[k].valid() || !memory_.Place(who, call.outputs[k], "", output)) continue;
@@ -67,58 +67,69 @@ void SectionEffects::RunCall(const Accessor& who, const Call& call) {
   }
 }
 
-// Entering and leaving a body moves nothing: its slices lie on the very bytes of the call's.
-void SectionEffects::CheckBorder(const Accessor& who, const Node& node, const CallBody& body,
-                                 std::span<const SliceId> inside,
-                                 std::span<const SliceId> outside) {
-  for (size_t k = 0; k < inside.size(); ++k) {
-    PlacedSlice in, out;
-    if (!inside[k].valid() || !outside[k].valid() || !memory_.Place(who, inside[k], "", in) ||
-        !memory_.Place(who, outside[k], "", out)) {
-      continue;
-    }
-    if (in.buffer == out.buffer && in.begin == out.begin &&
-        SamePlaces(*in.footprint, *out.footprint)) {
-      continue;
-    }
-    const PlanSite site = sites_[who.site];
-    const Program& program = model_.program(site.program);
-    const ErrorPlace place{static_cast<int32_t>(index_.section), who.instance, who.site};
-    errors_.AddOnce(
-        PlanRule::kAlias, absl::HashOf(who.instruction, inside[k].index, 'k'), place, 0, [&] {
-          const auto name = [&](const PlacedSlice& s) {
-            return model_.graphs.value(program.slices[s.slice.index].value).name;
-          };
-          const auto bytes = [&](const PlacedSlice& s) {
-            return names_.BytesName(site, s.buffer, s.begin, s.begin + s.footprint->span_bytes);
-          };
-          return StrCat("alias in ", names_.SiteName(site), " ", SectionName(index_.section), ": ",
-                        names_.InstanceName(site, index_, who.instance), ": ", node.op, " '",
-                        node.name, "' body '", program.segments[body.segment.index].name, "': '",
-                        name(in), "' does not lie on the very bytes of '", name(out), "', but in ",
-                        bytes(in), " instead of ", bytes(out));
-        });
+void SectionEffects::ReadInput(const Accessor& who, const CallRun& run, int input) {
+  PlacedSlice place;
+  if (memory_.Place(who, run.call.inputs[input], "", place)) {
+    memory_.Read(who, place, run.inputs[input]);
   }
 }
 
-std::vector<OldContent> SectionEffects::RunBody(const Accessor& who, const CallBody& body,
-                                                int32_t graph) {
+void SectionEffects::RunBranches(const Accessor& who, const CallRun& run) {
+  const auto& [call, form, node, inputs] = run;
+  std::vector<std::vector<OldContent>> results;
+  for (size_t b = 0; b < call.bodies.size(); ++b) {
+    const CallBody& body = call.bodies[b];
+    for (size_t k = 0; k < form.inputs.size(); ++k) {
+      CheckBorder(who, run, body, body.inputs[k], call.inputs[form.inputs[k].operand]);
+    }
+    for (size_t k = 0; k < form.outputs.size(); ++k) {
+      CheckBorder(who, run, body, body.outputs[k], call.outputs[form.outputs[k].operand]);
+    }
+    results.push_back(Rehearse([&] {
+      RunInstructions(who, body);
+      const int32_t graph = model_.graphs.Nested(node, static_cast<int>(b));
+      for (size_t k = 0; k < body.outputs.size(); ++k) ReadOutput(who, graph, body, k);
+    }));
+  }
+  MergeBodies(who.site, kBranchTerm, std::move(results));
+}
+
+// Entering and leaving a body moves nothing: its slices lie on the very bytes of the call's.
+void SectionEffects::CheckBorder(const Accessor& who, const CallRun& run, const CallBody& body,
+                                 SliceId inside, SliceId outside) {
+  PlacedSlice in, out;
+  if (!inside.valid() || !outside.valid() || !memory_.Place(who, inside, "", in) ||
+      !memory_.Place(who, outside, "", out)) {
+    return;
+  }
+  if (in.buffer == out.buffer && in.begin == out.begin &&
+      SamePlaces(*in.footprint, *out.footprint)) {
+    return;
+  }
+  const PlanSite site = sites_[who.site];
+  const Program& program = model_.program(site.program);
+  const ErrorPlace place{static_cast<int32_t>(index_.section), who.instance, who.site};
+  errors_.AddOnce(
+      PlanRule::kAlias, absl::HashOf(who.instruction, inside.index, 'k'), place, 0, [&] {
+        const auto name = [&](const PlacedSlice& s) {
+          return model_.graphs.value(program.slices[s.slice.index].value).name;
+        };
+        const auto bytes = [&](const PlacedSlice& s) {
+          return names_.BytesName(site, s.buffer, s.begin, s.begin + s.footprint->span_bytes);
+        };
+        const Node& node = *model_.graphs.nodes[run.node].node;
+        return StrCat("alias in ", names_.SiteName(site), " ", SectionName(index_.section), ": ",
+                      names_.InstanceName(site, index_, who.instance), ": ", node.op, " '",
+                      node.name, "' body '", program.segments[body.segment.index].name, "': '",
+                      name(in), "' does not lie on the very bytes of '", name(out), "', but in ",
+                      bytes(in), " instead of ", bytes(out));
+      });
+}
+
+std::vector<OldContent> SectionEffects::Rehearse(absl::FunctionRef<void()> body) {
   std::vector<OldContent> journal;
   std::vector<OldContent>* outer = memory_.set_journal(&journal);
-  const Program& program = model_.program(sites_[who.site].program);
-  const Graph& inner = *model_.graphs.graphs[graph].graph;
-  for (const Instruction& instruction : program.segments[body.segment.index].instructions) {
-    Accessor inside = who;
-    inside.instruction = &instruction;
-    Run(inside, instruction);
-  }
-  for (size_t k = 0; k < body.outputs.size(); ++k) {
-    PlacedSlice output;
-    if (!body.outputs[k].valid() || !memory_.Place(who, body.outputs[k], "", output)) continue;
-    const int32_t term = expectations_.TermOf(
-        sites_[who.site].coordinate, {graph, inner.outputs[k]}, who.microbatch, PositionOf(who));
-    memory_.Read(who, output, term);
-  }
+  body();
   memory_.set_journal(outer);
 
   std::vector<OldContent> after;
@@ -132,7 +143,27 @@ std::vector<OldContent> SectionEffects::RunBody(const Accessor& who, const CallB
   return after;
 }
 
-void SectionEffects::MergeBodies(int32_t site, std::vector<std::vector<OldContent>> results) {
+void SectionEffects::RunInstructions(const Accessor& who, const CallBody& body) {
+  const Program& program = model_.program(sites_[who.site].program);
+  for (const Instruction& instruction : program.segments[body.segment.index].instructions) {
+    Accessor inside = who;
+    inside.instruction = &instruction;
+    Run(inside, instruction);
+  }
+}
+
+void SectionEffects::ReadOutput(const Accessor& who, int32_t graph, const CallBody& body,
+                                size_t output) {
+  PlacedSlice place;
+  if (!body.outputs[output].valid() || !memory_.Place(who, body.outputs[output], "", place)) return;
+  const ValueId value = model_.graphs.graphs[graph].graph->outputs[output];
+  memory_.Read(who, place,
+               expectations_.TermOf(sites_[who.site].coordinate, {graph, value}, who.microbatch,
+                                    PositionOf(who)));
+}
+
+void SectionEffects::MergeBodies(int32_t site, int32_t otherwise,
+                                 std::vector<std::vector<OldContent>> results) {
   // Between two neighbouring bounds, each body wrote all bytes from one piece, or none.
   std::vector<std::pair<BufferId, int64_t>> bounds;
   for (const std::vector<OldContent>& pieces : results) {
@@ -153,7 +184,7 @@ void SectionEffects::MergeBodies(int32_t site, std::vector<std::vector<OldConten
       const Content& first = written[0] != nullptr ? *written[0] : before;
       const bool agree = std::ranges::all_of(
           written, [&](const Content* c) { return (c != nullptr ? *c : before) == first; });
-      return agree ? first : Content{.term = kBranchTerm};
+      return agree ? first : Content{.term = otherwise};
     });
   }
 }

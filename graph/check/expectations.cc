@@ -40,6 +40,10 @@ int32_t Expectations::LeafTerm(int32_t coordinate, ValueRef ref, int32_t microba
   return terms_.Leaf(kind, model_.graphs.GlobalValue(ref), per_microbatch ? microbatch : 0, place);
 }
 
+int32_t Expectations::TripTerm(ValueRef value, int32_t microbatch) {
+  return terms_.Leaf(TermKind::kTrip, model_.graphs.GlobalValue(value), microbatch, -1);
+}
+
 int32_t Expectations::TermOf(int32_t coordinate, ValueRef value, int32_t microbatch,
                              SchedulePosition at) {
   return Resolve(SourceOf(coordinate, value, microbatch, at));
@@ -74,13 +78,14 @@ int32_t Expectations::NewestParam(int32_t coordinate, ValueId param, int32_t pro
 
 Expectations::Source Expectations::SourceOf(int32_t coordinate, ValueRef ref, int32_t microbatch,
                                             SchedulePosition at) {
-  // A body's input is what the call passes for it; the condition comes first.
+  // A body's input is what the call passes for it, or what a loop gives it for one trip.
   while (ref.graph != 0 && model_.graphs.value(ref).kind == ValueKind::kInput) {
     const GraphEntry& graph = model_.graphs.graphs[ref.graph];
     const Node& call = model_.graphs.graphs[graph.parent].graph->node(graph.parent_node);
-    const size_t place = graph.input_place[ref.value.index] + 1;
-    if (place >= call.inputs.size() || !call.inputs[place].valid()) return {};
-    ref = {graph.parent, call.inputs[place]};
+    const int32_t operand = graph.passed[ref.value.index];
+    if (operand < 0) return {.term = TripTerm(ref, microbatch)};
+    if (!call.inputs[operand].valid()) return {};
+    ref = {graph.parent, call.inputs[operand]};
   }
   switch (model_.graphs.value(ref).kind) {
     case ValueKind::kInput:

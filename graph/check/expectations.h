@@ -41,6 +41,9 @@ class Expectations {
 
   // What a session writes: inputs, params as loaded, constants.
   int32_t LeafTerm(int32_t coordinate, ValueRef value, int32_t microbatch);
+  // What a loop's body finds in one of its inputs in the trip at hand, and what a stack, an output
+  // of the loop, holds of earlier trips.
+  int32_t TripTerm(ValueRef value, int32_t microbatch);
 
   int32_t TermOf(int32_t coordinate, ValueRef value, int32_t microbatch, SchedulePosition at);
   // The node's application. Its children are the terms of its inputs (kNothingTerm where it has

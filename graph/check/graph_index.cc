@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
+#include "graph/control_flow.h"
 #include "graph/strings.h"
 
 namespace millrace {
@@ -20,13 +21,8 @@ class Indexer {
                      .parent_node = parent_node,
                      .first_value = index_.num_values,
                      .first_node = static_cast<int32_t>(index_.nodes.size()),
-                     .input_place = {}};
-    if (parent >= 0) {
-      entry.input_place.assign(graph.values.size(), -1);
-      for (size_t i = 0; i < graph.inputs.size(); ++i) {
-        entry.input_place[graph.inputs[i].index] = static_cast<int32_t>(i);
-      }
-    }
+                     .passed = {}};
+    if (parent >= 0) entry.passed = PassedInputs(graph, parent, parent_node);
     const int32_t first_node = entry.first_node;
     index_.graphs.push_back(std::move(entry));
     index_.num_values += static_cast<int32_t>(graph.values.size());
@@ -37,6 +33,21 @@ class Indexer {
   }
 
  private:
+  std::vector<int32_t> PassedInputs(const Graph& graph, int32_t parent, NodeId parent_node) {
+    std::vector<int32_t> passed(graph.values.size(), -1);
+    const Node& node = index_.graphs[parent].graph->node(parent_node);
+    const OpTraits* traits = TraitsOf(node.op);
+    if (traits == nullptr) return passed;
+    const absl::StatusOr<CallForm> form = FormOf(traits->control_flow, node);
+    if (!form.ok()) return passed;  // a Call of it will say why
+    const size_t count = std::min(form->inputs.size(), graph.inputs.size());
+    for (size_t i = 0; i < count; ++i) {
+      if (form->inputs[i].kind != PortKind::kSame) continue;
+      passed[graph.inputs[i].index] = form->inputs[i].operand;
+    }
+    return passed;
+  }
+
   void AddNode(const Graph& graph, const Node& node, int32_t g) {
     NodeEntry entry{.node = &node, .traits = TraitsOf(node.op), .graph = g};
     if (entry.traits != nullptr) {

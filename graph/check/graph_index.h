@@ -18,7 +18,9 @@ struct GraphEntry {
   int32_t parent = -1;  // graph of the node it is nested in
   NodeId parent_node;
   int32_t first_value = 0, first_node = 0;  // global numbers
-  std::vector<int32_t> input_place;         // by value: its place among the inputs, or -1
+  // By value: the input of `parent_node` that it is; -1 for those that are none, among them what a
+  // loop gives its body anew in each trip.
+  std::vector<int32_t> passed;
 };
 
 struct NodeEntry {

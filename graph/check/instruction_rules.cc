@@ -1,35 +1,21 @@
 // Rules for single instructions: is this kind of instruction right for the node, do the operands
 // fit it, and do they lie in memory it can reach.
+#include "graph/check/instruction_rules.h"
+
 #include <algorithm>
 
-#include "graph/check/plan_model.h"
 #include "graph/strings.h"
 
 namespace millrace {
 namespace {
 
-// " (id 7 of 3)"
-template <typename T>
-std::string Which(int32_t id, const std::vector<T>& items) {
-  return StrCat(" (id ", id, " of ", items.size(), ")");
-}
-
 bool Contains(const std::vector<int>& items, int item) {
   return std::find(items.begin(), items.end(), item) != items.end();
 }
 
-class InstructionChecker {
+class InstructionChecker : InstructionRules {
  public:
-  InstructionChecker(const PlanModel& model, int32_t program, int32_t segment, int32_t index,
-                     ErrorList& errors)
-      : model_(model),
-        p_(program),
-        segment_index_(segment),
-        index_(index),
-        program_(model.program(program)),
-        segment_(program_.segments[segment]),
-        instruction_(segment_.instructions[index]),
-        errors_(errors) {}
+  using InstructionRules::InstructionRules;
 
   void Check() {
     if (!instruction_.stream.valid() || instruction_.stream.index >= std::ssize(program_.streams)) {
@@ -126,109 +112,13 @@ class InstructionChecker {
     CheckMailbox(i.mailbox, i.to);
   }
 
-  void operator()(const Call& i) {
-    const NodeEntry* node = FindNode(i.node, i.graph);
-    if (node == nullptr) return;
-    if (node->traits->control_flow == ControlFlow::kNone) return Fail(*node, "cannot be called");
-    CheckOperands(*node, i.inputs, i.outputs);
-    if (i.inputs.empty() || !HasSlice(i.inputs[0]) || !SliceOf(i.inputs[0]).value.value.valid()) {
-      return Fail(*node, "has no condition");
-    }
-    const Value& condition = model_.graphs.value(SliceOf(i.inputs[0]).value);
-    if (condition.type.dtype != DType::kBool || CheckedNumElements(condition.type.shape) != 1) {
-      Fail(*node, StrCat("its condition '", condition.name, "' is ", ToString(condition.type),
-                         ", not one bool"));
-    }
-    ExpectOnHost(i.inputs[0], "is the condition");
-    if (i.bodies.size() != node->node->subgraphs.size() || i.bodies.size() != 2) {
-      return Fail(*node, StrCat("it has ", i.bodies.size(), " bodies, expected 2"));
-    }
-    const int32_t global = model_.graphs.GlobalNode(i.graph, i.node);
-    for (size_t k = 0; k < i.bodies.size(); ++k) {
-      CheckBody(i, i.bodies[k], *node, model_.graphs.Nested(global, static_cast<int>(k)));
-    }
-  }
+  void operator()(const Call&) { CheckCall(model_, p_, segment_index_, index_, errors_); }
 
  private:
-  void Fail(PlanRule rule, std::string_view what) {
-    std::string place = InstructionPlace(program_, segment_index_, index_);
-    if (rule != PlanRule::kStructure) place = StrCat(PlanRuleName(rule), " in ", place);
-    errors_.Add(rule, StrCat(place, ": ", what));
-  }
-  void Fail(std::string_view what) { Fail(PlanRule::kStructure, what); }
-  void Fail(const NodeEntry& node, std::string_view what) {
-    Fail(StrCat(node.node->op, " '", node.node->name, "' ", what));
-  }
-
-  bool HasSlice(SliceId id) const { return id.valid() && id.index < std::ssize(program_.slices); }
-  const Slice& SliceOf(SliceId id) const { return program_.slices[id.index]; }
-  const PlanBuffer& BufferOf(SliceId id) const {
-    return program_.buffers[SliceOf(id).buffer.index];
-  }
-  std::string SliceName(SliceId id) const {
-    const ValueRef ref = SliceOf(id).value;
-    const std::string what =
-        ref.value.valid() ? StrCat("'", model_.graphs.value(ref).name, "'") : "scratch";
-    return StrCat(what, " in buffer '", BufferOf(id).name, "'");
-  }
-
-  // The node, when the instruction may name it at all; otherwise says why not.
-  const NodeEntry* FindNode(NodeId id, int32_t graph) {
-    if (graph != segment_.graph) {
-      Fail(StrCat("it names graph ", graph, "; its segment runs graph ", segment_.graph));
-      return nullptr;
-    }
-    if (!id.valid() || id.index >= std::ssize(model_.graphs.graphs[graph].graph->nodes)) {
-      Fail(StrCat("its node does not exist",
-                  Which(id.index, model_.graphs.graphs[graph].graph->nodes)));
-      return nullptr;
-    }
-    const NodeEntry& node = model_.graphs.nodes[model_.graphs.GlobalNode(graph, id)];
-    if (node.traits == nullptr) {
-      Fail(StrCat("op '", node.node->op, "' of node '", node.node->name, "' is unknown"));
-      return nullptr;
-    }
-    return &node;
-  }
-
-  void CheckOperands(const NodeEntry& node, const std::vector<SliceId>& inputs,
-                     const std::vector<SliceId>& outputs) {
-    CheckOperandList(node, "input", node.node->inputs, inputs);
-    CheckOperandList(node, "output", node.node->outputs, outputs);
-  }
-
-  void CheckOperandList(const NodeEntry& node, std::string_view what,
-                        const std::vector<ValueId>& values, const std::vector<SliceId>& slices) {
-    if (values.size() != slices.size()) {
-      return Fail(
-          node, StrCat("has ", values.size(), " ", what, "s, the instruction has ", slices.size()));
-    }
-    for (size_t k = 0; k < values.size(); ++k) {
-      if (!values[k].valid() && !slices[k].valid()) continue;
-      if (values[k].valid() != slices[k].valid() || !HasSlice(slices[k])) {
-        Fail(node, StrCat(what, " ", k, values[k].valid() ? " needs a slice" : " needs no slice",
-                          slices[k].valid() ? Which(slices[k].index, program_.slices) : ""));
-        continue;
-      }
-      const ValueRef expected{node.graph, values[k]};
-      if (SliceOf(slices[k]).value == expected) continue;
-      Fail(PlanRule::kCompute, StrCat(node.node->op, " '", node.node->name, "' ", what, " ", k,
-                                      " is '", model_.graphs.value(expected).name,
-                                      "', the slice given is ", SliceName(slices[k])));
-    }
-  }
-
   void CheckScratch(SliceId scratch) {
     if (!scratch.valid()) return;
     if (!HasSlice(scratch)) return Fail("its scratch slice does not exist");
     if (SliceOf(scratch).value.value.valid()) Fail("its scratch slice belongs to a value");
-  }
-
-  void ExpectOnHost(SliceId id, std::string_view why) {
-    if (!HasSlice(id) || IsHostReachable(program_, BufferOf(id))) return;
-    Fail(PlanRule::kSpace,
-         StrCat(SliceName(id), " ", why, ", but lies in ", MemorySpaceName(BufferOf(id).space),
-                " memory of a ", program_.device_kind, " device"));
   }
 
   void ExpectOnDevice(SliceId id) {
@@ -329,65 +219,6 @@ class InstructionChecker {
                                    members, " devices"));
     }
   }
-
-  void CheckBody(const Call& call, const CallBody& body, const NodeEntry& node, int32_t graph) {
-    if (!body.segment.valid() || body.segment.index >= std::ssize(program_.segments) ||
-        program_.segments[body.segment.index].graph != graph) {
-      return Fail(node, StrCat("a body's segment is not one of graph ", graph));
-    }
-    const Segment& segment = program_.segments[body.segment.index];
-    for (const Instruction& i : segment.instructions) {
-      if (i.stream != instruction_.stream) {
-        Fail(node, StrCat("body '", segment.name, "' leaves the call's stream"));
-        break;
-      }
-    }
-    const Graph& inner = *model_.graphs.graphs[graph].graph;
-    CheckBorder(body, node, "input", inner.inputs, body.inputs, std::span(call.inputs).subspan(1));
-    CheckBorder(body, node, "output", inner.outputs, body.outputs, call.outputs);
-  }
-
-  // Body slices against the call's, which are `outside`. That they lie on the same bytes is seen
-  // when they are placed.
-  void CheckBorder(const CallBody& body, const NodeEntry& node, std::string_view what,
-                   const std::vector<ValueId>& values, const std::vector<SliceId>& slices,
-                   std::span<const SliceId> outside) {
-    const std::string name = StrCat("body '", program_.segments[body.segment.index].name, "' ");
-    if (values.size() != slices.size() || slices.size() != outside.size()) {
-      return Fail(node, StrCat(name, "has ", values.size(), " ", what, "s, the instruction has ",
-                               slices.size(), ", the call passes ", outside.size()));
-    }
-    const int32_t graph = program_.segments[body.segment.index].graph;
-    for (size_t k = 0; k < values.size(); ++k) {
-      if (!outside[k].valid() && !slices[k].valid()) continue;
-      if (!HasSlice(outside[k]) || !HasSlice(slices[k])) {
-        Fail(node, StrCat(name, what, " ", k, " and what it meets must both have a slice"));
-        continue;
-      }
-      const Slice &inner = SliceOf(slices[k]), &outer = SliceOf(outside[k]);
-      const ValueRef expected{graph, values[k]};
-      if (inner.value != expected) {
-        Fail(PlanRule::kCompute, StrCat(node.node->op, " '", node.node->name, "' ", name, what, " ",
-                                        k, " is '", model_.graphs.value(expected).name,
-                                        "', the slice given is ", SliceName(slices[k])));
-        continue;
-      }
-      if (!outer.value.value.valid()) continue;  // the call's own operands are reported already
-      const Value& inner_value = model_.graphs.value(expected);
-      const Value& outer_value = model_.graphs.value(outer.value);
-      if (inner_value.type != outer_value.type || inner_value.bounded != outer_value.bounded) {
-        Fail(node, StrCat(name, what, " '", inner_value.name, "' and '", outer_value.name,
-                          "' have different types"));
-      }
-    }
-  }
-
-  const PlanModel& model_;
-  const int32_t p_, segment_index_, index_;
-  const Program& program_;
-  const Segment& segment_;
-  const Instruction& instruction_;
-  ErrorList& errors_;
 };
 
 }  // namespace

@@ -154,7 +154,7 @@ void MemoryModel::Read(const Accessor& who, const PlacedSlice& place, int32_t te
     ReadRange(who, place.buffer, run.begin(), run.end(),
               [&](const ByteMap::Cell& cell, bool raced) {
                 reported |= raced;
-                if (reported || (cell.content == expected && term > kBranchTerm)) return;
+                if (reported || (cell.content == expected && SaysWhat(term))) return;
                 reported = true;
                 ReportStale(who, place, term, cell);
               });
@@ -226,7 +226,7 @@ std::optional<ByteMap::Cell> MemoryModel::FindOther(int32_t site, const PlacedSl
     const Content expected{term, place.image, run.begin() - run.image_offset()};
     map(site, place.buffer).ForEach(run.begin(), run.end(), [&](const ByteMap::Cell& cell) {
       ++work_;
-      if (other || (cell.content == expected && term > kBranchTerm)) return;
+      if (other || (cell.content == expected && SaysWhat(term))) return;
       other = cell;
     });
   }

@@ -93,6 +93,14 @@ std::string PlanNames::TermName(const Terms& terms, int32_t id) const {
       return StrCat(TermName(terms, term.subject), ", of an earlier step");
     case TermKind::kBranch:
       return "what depends on the branch taken";
+    case TermKind::kTrips:
+      return "what depends on the trips made";
+    case TermKind::kTrip: {
+      const bool is_stack =
+          model_.graphs.value(model_.graphs.RefOf(term.subject)).kind == ValueKind::kResult;
+      return is_stack ? StrCat("what earlier trips put into ", ValueName(term.subject))
+                      : StrCat(ValueName(term.subject), " of the trip");
+    }
   }
   return "";
 }

@@ -11,9 +11,11 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "graph/check/expectations.h"
 #include "graph/check/happens_before.h"
 #include "graph/check/memory_model.h"
+#include "graph/control_flow.h"
 
 namespace millrace {
 
@@ -56,12 +58,31 @@ class SectionEffects {
   void ReportAlias(const Accessor& who, const PlacedSlice& a, const PlacedSlice& b,
                    std::string_view what);
 
-  // One body of a call, from the state before the call: what its bytes hold at the end. The state
-  // is put back.
-  std::vector<OldContent> RunBody(const Accessor& who, const CallBody& body, int32_t graph);
-  void CheckBorder(const Accessor& who, const Node& node, const CallBody& body,
-                   std::span<const SliceId> inside, std::span<const SliceId> outside);
-  void MergeBodies(int32_t site, std::vector<std::vector<OldContent>> results);
+  // A call being run: of `node`, which is global, applied to `inputs`, which are terms.
+  struct CallRun {
+    const Call& call;
+    const CallForm& form;
+    int32_t node = 0;
+    std::span<const int32_t> inputs;
+  };
+  void RunBranches(const Accessor& who, const CallRun& run);
+  void RunLoop(const Accessor& who, const CallRun& run);
+  std::vector<OldContent> RunTrip(const Accessor& who, const CallRun& run,
+                                  std::span<const OldContent> earlier);
+  void BeginTrip(const Accessor& who, const CallRun& run);
+  void EndTrip(const Accessor& who, const CallRun& run);
+  int32_t TripTermOf(const Accessor& who, SliceId slice);
+  void WriteTrip(const Accessor& who, SliceId slice);
+  void ReadInput(const Accessor& who, const CallRun& run, int input);
+  // An output of a body that is at its end.
+  void ReadOutput(const Accessor& who, int32_t graph, const CallBody& body, size_t output);
+  // What the bytes that `body` writes hold at its end. The state is put back.
+  std::vector<OldContent> Rehearse(absl::FunctionRef<void()> body);
+  void RunInstructions(const Accessor& who, const CallBody& body);
+  void CheckBorder(const Accessor& who, const CallRun& run, const CallBody& body, SliceId inside,
+                   SliceId outside);
+  // Bytes that the bodies leave differently hold `otherwise`.
+  void MergeBodies(int32_t site, int32_t otherwise, std::vector<std::vector<OldContent>> results);
 
   const PlanNames& names_;
   const PlanModel& model_;

@@ -9,6 +9,7 @@ namespace millrace {
 Terms::Terms() : interned_(0, Hash{this}, Equal{this}) {
   terms_.push_back({.kind = TermKind::kNothing});
   terms_.push_back({.kind = TermKind::kBranch});
+  terms_.push_back({.kind = TermKind::kTrips});
 }
 
 int32_t Terms::Leaf(TermKind kind, int32_t subject, int32_t microbatch, int32_t coordinate) {
@@ -22,10 +23,7 @@ int32_t Terms::Leaf(TermKind kind, int32_t subject, int32_t microbatch, int32_t 
 }
 
 int32_t Terms::Earlier(int32_t term) {
-  const TermKind kind = terms_[term].kind;
-  if (kind == TermKind::kEarlier || kind == TermKind::kNothing || kind == TermKind::kBranch) {
-    return term;
-  }
+  if (!SaysWhat(term) || terms_[term].kind == TermKind::kEarlier) return term;
   return Leaf(TermKind::kEarlier, term, 0, -1);
 }
 

@@ -23,6 +23,8 @@ enum class TermKind : uint8_t {
   kResult,    // subject: an application; `output`: which of the node's outputs
   kEarlier,   // subject: a term of an earlier step, which nothing may read any more
   kBranch,    // depends on which body of a Call ran
+  kTrips,     // depends on how often the body of a Call ran
+  kTrip,      // subject: a global value; what it is in one trip of a loop
 };
 
 struct ContentTerm {
@@ -47,6 +49,9 @@ struct NodeApplication {
 inline constexpr int32_t kFirstReplica = 1 << 24;
 inline constexpr int32_t kNothingTerm = 0;
 inline constexpr int32_t kBranchTerm = 1;
+inline constexpr int32_t kTripsTerm = 2;
+// Whether bytes may be asked for it: it says what they hold.
+inline bool SaysWhat(int32_t term) { return term > kTripsTerm; }
 
 class Terms {
  public:

@@ -178,6 +178,8 @@ TestProgram& TestProgram::Call(std::string_view stream, std::string_view node,
                                std::vector<Body> bodies) {
   const int32_t graph = program().segments.back().graph;
   millrace::Call call{owner_.node_id(node, graph), graph, SlicesOf(inputs), SlicesOf(outputs), {}};
+  const Graph& in = *FlattenGraphs(owner_.plan_.graph)[graph];
+  call.flow = TestTraits().at(in.node(call.node).op).control_flow;
   for (const Body& body : bodies) {
     call.bodies.push_back({SegmentOf(body.segment), SlicesOf(body.inputs), SlicesOf(body.outputs)});
   }
@@ -214,6 +216,8 @@ OpTraitsTable TestTraits() {
   traits["HostIn"].host_inputs = {0};
   traits["Dyn"].host_call = true;
   traits["If"].control_flow = ControlFlow::kIf;
+  traits["Loop"].control_flow = ControlFlow::kLoop;
+  traits["Scan"].control_flow = ControlFlow::kScan;
   traits["comm.AllReduce"].comm = CommKind::kAllReduce;
   traits["comm.AllReduce"].in_place = {{0, 0}};
   traits["comm.AllGather"].comm = CommKind::kAllGather;

@@ -77,7 +77,7 @@ class TestProgram {
 };
 
 // Ops: Fn (pure), InPlace (output 0 over input 0), Random, Effect, HostIn (input 0 on the host),
-// Dyn (by HostCall), If, comm.*.
+// Dyn (by HostCall), If, Loop, Scan, comm.*.
 OpTraitsTable TestTraits();
 
 class TestPlan {

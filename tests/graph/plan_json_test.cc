@@ -68,6 +68,21 @@ TEST(PlanJson, LoadingKeepsAllThatThePlanSays) {
   EXPECT_EQ(std::get<Launch>(p.segments[2].instructions[0].body).graph, 2);
 }
 
+TEST(PlanJson, CallsSayWhichControlFlowTheyAreUnlessItIsIf) {
+  PlanBundle plan = SamplePlan();
+  EXPECT_EQ(PlanToJson(plan).find("\"flow\""), std::string::npos);
+  Call& call = std::get<Call>(plan.programs[0].segments[0].instructions[5].body);
+  call.flow = ControlFlow::kScan;
+  const PlanBundle loaded = Reload(plan);
+  EXPECT_EQ(std::get<Call>(loaded.programs[0].segments[0].instructions[5].body).flow,
+            ControlFlow::kScan);
+
+  const std::string json = Replaced(PlanToJson(plan), "\"flow\": \"scan\"", "\"flow\": \"goto\"");
+  const absl::Status status = ParsePlanJson(json, "p.json").status();
+  EXPECT_EQ(ExitCode(status), 3);
+  EXPECT_NE(std::string(status.message()).find("unknown control flow"), std::string::npos);
+}
+
 // The graph part lists params before results, whatever the order of ids was.
 TEST(PlanJson, ReferencesFollowTheGraphWhenItsValuesAreReordered) {
   const PlanBundle plan = SamplePlan();

@@ -46,9 +46,9 @@ TEST(OpList, TierOneHasGradientsAndShardingRulesButForKnownOps) {
     if (op.gradient == nullptr) no_gradient.push_back(op.name);
     if (op.sharding == nullptr) no_sharding.push_back(op.name);
   }
-  EXPECT_THAT(no_gradient, ElementsAre("ArgMax", "If", "NonZero", "comm.AllReduce",
+  EXPECT_THAT(no_gradient, ElementsAre("ArgMax", "If", "Loop", "NonZero", "Scan", "comm.AllReduce",
                                        "grad.BatchNormalization", "grad.LRN", "grad.MaxPool"));
-  EXPECT_THAT(no_sharding, ElementsAre("If", "NonZero"));
+  EXPECT_THAT(no_sharding, ElementsAre("If", "Loop", "NonZero", "Scan"));
 }
 
 TEST(OpList, SignaturesAreSound) {

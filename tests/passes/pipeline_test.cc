@@ -216,6 +216,134 @@ constexpr std::pair<const char*, const char*> kGraphs[] = {
         output a
       }
       output y)"},
+    {"a loop that counts, carries and stacks", R"(
+      input x : f32[2]
+      input w : f32[2]
+      const m : i64[] = splat 3
+      z, s = Loop(m, _, x, w) {num_captures = 1} graph body {
+        input n : i64[]
+        input c : bool[]
+        input v : f32[2]
+        input k : f32[2]
+        f = Cast(n) {to = "f32"}
+        u = Mul(v, k)
+        t = Add(u, f)
+        output c
+        output t
+        output u
+      }
+      output z
+      output s)"},
+    {"a loop that ends by a condition made on the device", R"(
+      input x : f32[]
+      input c : bool[]
+      z = Loop(_, c, x) graph body {
+        input n : i64[]
+        input c : bool[]
+        input v : f32[]
+        const one : f32[] = splat 1.0
+        const limit : f32[] = splat 10.0
+        t = Add(v, one)
+        go = Greater(limit, t)
+        output go
+        output t
+      }
+      output z)"},
+    {"carried values change places, one is stacked before it goes", R"(
+      input x : f32[2]
+      input y : f32[2]
+      const m : i64[] = splat 4
+      a, _, s = Loop(m, _, x, y) graph body {
+        input n : i64[]
+        input c : bool[]
+        input p : f32[2]
+        input q : f32[2]
+        i = Identity(p)
+        output c
+        output q
+        output p
+        output i
+      }
+      output a
+      output s)"},
+    {"a stack of bounded size", R"(
+      input x : f32[2]
+      input m : i64[]
+      z, s = Loop(m, _, x) {max_trips = 5} graph body {
+        input n : i64[]
+        input c : bool[]
+        input v : f32[2]
+        t = Relu(v)
+        r = Exp(v)
+        output c
+        output t
+        output r
+      }
+      n = NonZero(s)
+      output z
+      output n)"},
+    {"a loop over values of unknown size", R"(
+      input x : f32[2,3]
+      const m : i64[] = splat 2
+      h = NonZero(x)
+      z = Loop(m, _, h) graph body {
+        input n : i64[]
+        input c : bool[]
+        input v : i64[2,6]
+        t = Add(v, v)
+        output c
+        output t
+      }
+      output z)"},
+    {"a scan along other axes, backwards", R"(
+      input h : f32[2]
+      input q : f32[2,5]
+      input r : f32[5,3]
+      z, a, b = Scan(h, q, r) {num_scan_inputs = 2, scan_input_axes = [1, 0], scan_output_axes = [-1, 0]} graph body {
+        input s : f32[2]
+        input e : f32[2]
+        input g : f32[3]
+        t = Add(s, e)
+        u = Relu(t)
+        i = Exp(g)
+        output u
+        output t
+        output i
+      }
+      output z
+      output a
+      output b)"},
+    {"a branch in a loop in a scan", R"(
+      input h : f32[2]
+      input q : f32[4,2]
+      input c : bool[]
+      z = Scan(h, q, c) {num_scan_inputs = 1, num_captures = 1} graph body {
+        input s : f32[2]
+        input e : f32[2]
+        input d : bool[]
+        const m : i64[] = splat 3
+        t = Loop(m, _, s, e, d) {num_captures = 2} graph body {
+          input n : i64[]
+          input go : bool[]
+          input v : f32[2]
+          input k : f32[2]
+          input b : bool[]
+          w = If(b, v, k) graph then_branch {
+            input x : f32[2]
+            input y : f32[2]
+            p = Add(x, y)
+            output p
+          } graph else_branch {
+            input x : f32[2]
+            input y : f32[2]
+            output y
+          }
+          output go
+          output w
+        }
+        output t
+      }
+      output z)"},
 };
 
 TEST(Pipeline, ItsPlansPassTheChecker) {
@@ -235,8 +363,7 @@ TEST(Pipeline, SameInputSameBytes) {
 }
 
 absl::Status CompileError(std::string_view text, const CompileOptions& options = {},
-                          const TestTarget& target = TestTarget(),
-                          int64_t memory_bytes = 1 << 20) {
+                          const TestTarget& target = TestTarget(), int64_t memory_bytes = 1 << 20) {
   return Compile(Parse(text), TestMachine(memory_bytes), target, options).status();
 }
 

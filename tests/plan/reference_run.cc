@@ -5,52 +5,11 @@
 #include <optional>
 
 #include "graph/weights.h"
-#include "ops/op_def.h"
-#include "ops/signature.h"
 #include "tests/plan/program_writer.h"
+#include "tests/run/graph_evaluator.h"
 
 namespace millrace {
 namespace {
-
-std::vector<Tensor> Evaluate(const Graph& graph, const std::vector<Tensor>& inputs);
-
-std::vector<Tensor> EvaluateNode(const Graph& graph, const Node& node,
-                                 const std::vector<Tensor>& inputs) {
-  const OpDef* op = FindOp(node.op);
-  MILLRACE_CHECK(op != nullptr);
-  if (op->traits.control_flow == ControlFlow::kIf) {
-    const size_t taken = inputs[0].AsInt64(0) != 0 ? 0 : 1;
-    return Evaluate(node.subgraphs[taken].graph, {inputs.begin() + 1, inputs.end()});
-  }
-  std::vector<Tensor> outputs;
-  for (const ValueId id : node.outputs) {
-    const Value& value = graph.value(id);
-    // A bounded output is made by the op, with its true size.
-    outputs.push_back(value.bounded ? Tensor::Wrap(value.type, nullptr)
-                                    : Tensor::Zeros(value.type));
-  }
-  Attrs storage;
-  const Attrs& attrs = WithDefaults(*op, node.attrs, storage);
-  MILLRACE_CHECK(op->reference({attrs, inputs, outputs}).ok());
-  return outputs;
-}
-
-// A closed graph without params.
-std::vector<Tensor> Evaluate(const Graph& graph, const std::vector<Tensor>& inputs) {
-  std::map<ValueId, Tensor> values;
-  for (size_t i = 0; i < inputs.size(); ++i) values[graph.inputs[i]] = inputs[i];
-  WeightStore weights(graph);
-  for (const ValueId id : graph.constants) values[id] = weights.Get(id).value();
-  for (const Node& node : graph.nodes) {
-    std::vector<Tensor> operands;
-    for (const ValueId id : node.inputs) operands.push_back(id.valid() ? values[id] : Tensor());
-    std::vector<Tensor> results = EvaluateNode(graph, node, operands);
-    for (size_t i = 0; i < results.size(); ++i) values[node.outputs[i]] = results[i];
-  }
-  std::vector<Tensor> outputs;
-  for (const ValueId id : graph.outputs) outputs.push_back(values[id]);
-  return outputs;
-}
 
 // The node that an instruction computes.
 NodeId ComputedNode(const Instruction& instruction) {
@@ -145,7 +104,7 @@ bool ReferenceRun::TryRun(const Segment& segment, int32_t microbatch, bool init)
       if (input.valid() && operand == nullptr) return false;
       operands.push_back(operand != nullptr ? *operand : Tensor());
     }
-    const std::vector<Tensor> results = EvaluateNode(plan_.graph, node, operands);
+    const std::vector<Tensor> results = EvaluateNode(plan_.graph, node, operands).value();
     for (size_t i = 0; i < results.size(); ++i) {
       if (init) {
         loaded_[{node.outputs[i], kEveryMicrobatch}] = results[i];
