@@ -159,8 +159,11 @@ class GraphReader {
       std::optional<JsonReader> m[kNumValueKeys];
       if (!reader.Members(kValueKeys, m, /*extensions=*/false)) return;
       const bool has_data = kind != ValueKind::kInput;
+      // What a body's inputs are follows from what its node passes in.
+      const bool needs_type = kind != ValueKind::kInput || outer_ == nullptr;
       for (const ValueKey key : {kValueName, kType, kData}) {
         if (m[key].has_value() || (key == kData && !has_data)) continue;
+        if (key == kType && !needs_type) continue;
         reader.Error(StrCat("key \"", kValueKeys[key], "\" is missing"));
       }
       if (m[kData].has_value() && !has_data) m[kData]->Error("an input has no data of its own");

@@ -118,8 +118,11 @@ class GraphWriter {
     for (const ValueId id : ids) {
       const Value& value = g_.value(id);
       Item();
-      StrAppend(&out_, "{\"name\": ", JsonString(value.name), ", \"type\": ");
-      WriteType(id);
+      StrAppend(&out_, "{\"name\": ", JsonString(value.name));
+      if (value.typed) {  // inputs of bodies may not be, before inference
+        out_ += ", \"type\": ";
+        WriteType(id);
+      }
       if (value.data >= 0) {
         out_ += ", \"data\": ";
         AppendData(&out_, g_.data_of(id));

@@ -13,6 +13,7 @@ class Verifier {
   Verifier(const Graph& graph, Diagnostics& diagnostics) : g_(graph), diagnostics_(diagnostics) {}
 
   void Run(int depth) {
+    nested_ = depth > 0;
     if (depth > kMaxNesting) {
       Report({}, "", StrCat("graphs are nested more than ", kMaxNesting, " deep"));
       return;
@@ -108,7 +109,9 @@ class Verifier {
   }
 
   void CheckType(const Value& value) {
-    if (value.kind != ValueKind::kResult && !value.typed) Report(value, "has no type");
+    const bool may_be_open =
+        value.kind == ValueKind::kResult || (nested_ && value.kind == ValueKind::kInput);
+    if (!value.typed && !may_be_open) Report(value, "has no type");
     if (value.typed && !CheckedByteSize(value.type).has_value()) {
       Report(value, StrCat("its type ", ToString(value.type), " is not a possible size"));
     }
@@ -245,6 +248,7 @@ class Verifier {
 
   const Graph& g_;
   Diagnostics& diagnostics_;
+  bool nested_ = false;
 };
 
 }  // namespace

@@ -9,6 +9,10 @@ namespace millrace {
 
 void AddCheckCommand(CommandLine& line);
 void AddDevicesCommand(CommandLine& line);
+#ifdef MILLRACE_HAVE_ONNX
+void AddExportCommand(CommandLine& line);
+void AddImportCommand(CommandLine& line);
+#endif
 void AddInspectCommand(CommandLine& line);
 void AddOpsCommand(CommandLine& line);
 void AddPlanCommand(CommandLine& line);

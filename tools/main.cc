@@ -25,6 +25,10 @@ int Main(int argc, char** argv) {
   AddPlanCommand(line);
   AddInspectCommand(line);
   AddCheckCommand(line);
+#ifdef MILLRACE_HAVE_ONNX
+  AddImportCommand(line);
+  AddExportCommand(line);
+#endif
   AddOpsCommand(line);
   AddDevicesCommand(line);
   absl::Status status = Run(line, argc, argv);

@@ -9,6 +9,9 @@
 #include "graph/strings.h"
 #include "nlohmann/json.hpp"
 #include "ops/infer.h"
+#ifdef MILLRACE_HAVE_ONNX
+#include "ops/onnx/onnx.h"
+#endif
 
 namespace millrace {
 namespace {
@@ -52,7 +55,10 @@ class FormatFinder : public nlohmann::json_sax<nlohmann::json> {
 
 }  // namespace
 
+bool IsOnnxFile(const std::string& path) { return path.ends_with(".onnx"); }
+
 absl::StatusOr<ModelFileKind> DetectModelFile(const std::string& path) {
+  if (IsOnnxFile(path)) return ModelFileKind::kGraph;
   std::ifstream file(path, std::ios::binary);
   if (!file) return MissingFileError(StrCat("cannot read '", path, "': ", std::strerror(errno)));
   FormatFinder finder;
@@ -83,10 +89,30 @@ absl::StatusOr<std::map<std::string, int64_t>> ParseSymbols(const std::vector<st
   return symbols;
 }
 
+void FixSymbols(const std::map<std::string, int64_t>& symbols, Graph& graph) {
+  const auto is_number = [](const std::string& dim) { return dim[0] >= '0' && dim[0] <= '9'; };
+  for (auto at = graph.symbolic_dims.begin(); at != graph.symbolic_dims.end();) {
+    auto& [id, dims] = *at;
+    for (std::string& dim : dims) {
+      if (const auto found = symbols.find(dim); found != symbols.end()) dim = StrCat(found->second);
+    }
+    at = std::all_of(dims.begin(), dims.end(), is_number) ? graph.symbolic_dims.erase(at)
+                                                          : std::next(at);
+  }
+  std::erase_if(graph.symbols, [&](const Symbol& symbol) { return symbols.contains(symbol.name); });
+}
+
 absl::StatusOr<Graph> LoadInferredGraph(const std::string& path,
                                         const std::vector<std::string>& sets) {
   GraphLoadOptions options;
   MILLRACE_ASSIGN_OR_RETURN(options.symbols, ParseSymbols(sets));
+  if (IsOnnxFile(path)) {
+#ifdef MILLRACE_HAVE_ONNX
+    return ImportOnnx(path, {.symbols = options.symbols});
+#else
+    return UsageError(StrCat(path, ": this build reads no ONNX files (MILLRACE_ONNX is off)"));
+#endif
+  }
   MILLRACE_ASSIGN_OR_RETURN(Graph graph, LoadGraph(path, options));
   MILLRACE_RETURN_IF_ERROR(InferTypes(graph));
   return graph;

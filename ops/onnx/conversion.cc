@@ -115,11 +115,15 @@ absl::Status Conversion::NumberToTypeName(std::string_view attr) {
 
 namespace {
 
-// Where our op wants the name of an element type, ONNX has its number (Cast's `to`).
-absl::Status NameTypes(Conversion& c) {
+// Where our op wants the name of an element type, ONNX has its number (Cast's `to`). Loops are told
+// how many of their inputs are captures, which ONNX does not count among them.
+absl::Status FitAttributes(Conversion& c) {
   const OpDef* op = FindOp(c.node.op);
   if (op == nullptr) return absl::OkStatus();
   for (const AttrSpec& spec : op->attrs) {
+    if (spec.name == "num_captures" && c.node.num_captures > 0) {
+      c.node.attrs.Set(spec.name, c.node.num_captures);
+    }
     if (spec.kind == AttrKind::kString) MILLRACE_RETURN_IF_ERROR(c.NumberToTypeName(spec.name));
   }
   return absl::OkStatus();
@@ -135,7 +139,7 @@ absl::Status Convert(Conversion& c) {
       MILLRACE_RETURN_IF_ERROR(rule.convert(c));
     }
   }
-  MILLRACE_RETURN_IF_ERROR(NameTypes(c));
+  MILLRACE_RETURN_IF_ERROR(FitAttributes(c));
   while (!c.node.inputs.empty() && !c.node.inputs.back().valid()) c.node.inputs.pop_back();
   return absl::OkStatus();
 }

@@ -26,6 +26,7 @@ struct OnnxNode {
   Attrs attrs;
   std::map<std::string, Tensor> tensors;  // attributes that are tensors
   std::vector<Subgraph> subgraphs;
+  int64_t num_captures = 0;  // how many of the last inputs are captures of the subgraphs
 };
 
 // A graph under construction. Types of what was added so far are inferred when first asked for,

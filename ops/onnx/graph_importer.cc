@@ -240,6 +240,7 @@ void GraphImporter::PassCaptures(OnnxNode& node) {
     }
     node.subgraphs[b].graph = std::move(body).Build();
   }
+  node.num_captures = static_cast<int64_t>(all.size());
   node.inputs.insert(node.inputs.end(), all.begin(), all.end());
 }
 

@@ -184,8 +184,7 @@ absl::StatusOr<Graph> ParseOnnx(std::string_view bytes, const std::string& file,
 
   Graph graph = std::move(builder).Build();
   DescribeModel(import, graph);
-  if (import.HasOpenSymbols()) return graph;
-  InferTypes(graph, diagnostics);
+  if (!import.HasOpenSymbols()) InferTypes(graph, diagnostics);
   MILLRACE_RETURN_IF_ERROR(diagnostics.ToStatus());
   VerifyGraph(graph, diagnostics);
   MILLRACE_RETURN_IF_ERROR(diagnostics.ToStatus());

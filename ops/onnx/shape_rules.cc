@@ -1,4 +1,5 @@
 // Shapes, slices and axes: mostly attributes that became operands.
+#include <cmath>
 #include <limits>
 
 #include "graph/strings.h"
@@ -17,6 +18,29 @@ absl::Status AxesToInput(Conversion& c) {
 
 absl::Status ConcatAxis(Conversion& c) {
   if (c.node.attrs.Find("axis") == nullptr) c.node.attrs.Set("axis", int64_t{1});
+  return absl::OkStatus();
+}
+
+// The element, a tensor in ONNX, is a number and the name of its type here.
+absl::Status ConstantOfShape(Conversion& c) {
+  const auto value = c.node.tensors.find("value");
+  if (value == c.node.tensors.end()) return absl::OkStatus();
+  const Tensor& tensor = value->second;
+  if (tensor.num_elements() != 1) {
+    return BadInputError(
+        StrCat("attribute 'value' must have one element, but is ", ToString(tensor.type())));
+  }
+  const double number = tensor.AsDouble(0);
+  Tensor rounded = Tensor::Zeros({tensor.dtype(), Shape{}});
+  rounded.Set(0, number);
+  if (BitEqual(rounded, tensor.Reshaped({})) || std::isnan(number)) {
+    c.node.attrs.Set("value", number);
+    c.node.attrs.Set("dtype", std::string(DTypeName(tensor.dtype())));
+    return absl::OkStatus();
+  }
+  c.node.op = "Expand";  // an integer that no double holds
+  c.SetInput(1, c.node.inputs.empty() ? ValueId() : c.node.inputs[0]);
+  c.node.inputs[0] = c.Constant(tensor.Reshaped({}));
   return absl::OkStatus();
 }
 
@@ -83,33 +107,6 @@ absl::Status PadSizes(Conversion& c) {
   return absl::OkStatus();
 }
 
-// Sizes for some axes only become sizes for all.
-absl::Status PadAxes(Conversion& c) {
-  if (!c.HasInput(3)) return absl::OkStatus();
-  const std::optional<int> rank = c.Rank(0);
-  const auto axes = c.ConstantInts(3), pads = c.ConstantInts(1);
-  if (!rank.has_value() || !axes.has_value() || !pads.has_value()) {
-    return BadInputError("'axes' and 'pads' must be constants, and the rank of 'data' known");
-  }
-  if (pads->size() != 2 * axes->size()) {
-    return BadInputError(StrCat("'pads' has ", pads->size(), " sizes for ", axes->size(),
-                                " axes; expected two each"));
-  }
-  std::vector<int64_t> all(2 * *rank, 0);
-  for (size_t i = 0; i < axes->size(); ++i) {
-    const int64_t axis = (*axes)[i] + ((*axes)[i] < 0 ? *rank : 0);
-    if (axis < 0 || axis >= *rank) {
-      return BadInputError(
-          StrCat("axis ", (*axes)[i], " is out of range [", -*rank, ",", *rank, ")"));
-    }
-    all[axis] = (*pads)[i];
-    all[axis + *rank] = (*pads)[i + axes->size()];
-  }
-  c.node.inputs[1] = c.Ints(all);
-  c.node.inputs[3] = ValueId();
-  return absl::OkStatus();
-}
-
 absl::Status ClipBounds(Conversion& c) {
   constexpr std::string_view kNames[] = {"min", "max"};
   for (size_t i = 0; i < 2; ++i) {
@@ -150,8 +147,8 @@ absl::Status AxesToAttribute(Conversion& c) {
 constexpr ConversionRule kRules[] = {
     {"Clip", 1, 10, ClipBounds},
     {"Concat", 1, 3, ConcatAxis},
+    {"ConstantOfShape", 9, kForever, ConstantOfShape},
     {"Pad", 1, 10, PadSizes},
-    {"Pad", 18, kForever, PadAxes},
     {"ReduceL1", 18, kForever, AxesToAttribute},
     {"ReduceL2", 18, kForever, AxesToAttribute},
     {"ReduceLogSum", 18, kForever, AxesToAttribute},

@@ -1,0 +1,73 @@
+// `millrace import`: an ONNX model as a graph file, weights beside it.
+#include "absl/strings/str_join.h"
+#include "graph/graph_json.h"
+#include "graph/strings.h"
+#include "ops/onnx/onnx.h"
+#include "tools/command.h"
+#include "tools/interrupt.h"
+#include "tools/model_file.h"
+#include "tools/output.h"
+#include "tools/units.h"
+
+namespace millrace {
+namespace {
+
+struct ImportOptions {
+  std::string file;
+  std::string output;
+  std::vector<std::string> sets;
+  bool json = false;
+};
+
+std::vector<std::string> SymbolNames(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Symbol& symbol : graph.symbols) names.push_back(symbol.name);
+  return names;
+}
+
+absl::Status Import(const ImportOptions& options) {
+  OnnxImportOptions import;
+  MILLRACE_ASSIGN_OR_RETURN(import.symbols, ParseSymbols(options.sets));
+  import.allow_open_symbols = true;
+  MILLRACE_ASSIGN_OR_RETURN(Graph graph, ImportOnnx(options.file, import));
+  FixSymbols(import.symbols, graph);
+  {
+    const InterruptDeferral deferral;
+    MILLRACE_RETURN_IF_ERROR(SaveGraph(graph, options.output));
+  }
+  const std::vector<std::string> symbols = SymbolNames(graph);
+  if (options.json) {
+    Json document = JsonHeader("millrace-import");
+    document["file"] = options.file;
+    document["output"] = options.output;
+    document["nodes"] = graph.nodes.size();
+    document["values"] = graph.values.size();
+    document["symbols"] = symbols;
+    PrintJson(document);
+    return absl::OkStatus();
+  }
+  Print(StrCat(options.output, ": graph of ",
+               FormatPlural(static_cast<int64_t>(graph.nodes.size()), "node"), ", ",
+               FormatPlural(static_cast<int64_t>(graph.values.size()), "value"), "\n"));
+  if (!symbols.empty()) {
+    Print(StrCat("symbols, to be given with --set: ", absl::StrJoin(symbols, ", "), "\n"));
+  }
+  return absl::OkStatus();
+}
+
+void DeclareOptions(OptionList& list, ImportOptions& options) {
+  list.RequiredText("file", "FILE", options.file, "ONNX model");
+  list.RequiredText("-o,--output", "FILE", options.output,
+                    "Write the graph here, its weights beside it");
+  list.Repeated("--set", "N=8", options.sets, "Fix a dynamic dim");
+  list.Flag("--json", options.json, "Print what was written as JSON");
+}
+
+}  // namespace
+
+void AddImportCommand(CommandLine& line) {
+  AddCommand<ImportOptions>(line, "import", "Turn an ONNX model into a graph file", Import,
+                            DeclareOptions);
+}
+
+}  // namespace millrace
