@@ -1,6 +1,6 @@
 #include "graph/target.h"
 
-#include "graph/graph_json_parts.h"
+#include "graph/query_key.h"
 
 namespace millrace {
 namespace {
@@ -15,25 +15,6 @@ std::vector<std::optional<TensorType>> TypesOf(const Graph& graph,
   return types;
 }
 
-void AppendTypes(std::string* to, const std::vector<std::optional<TensorType>>& types) {
-  for (const std::optional<TensorType>& type : types) {
-    to->append(type.has_value() ? ToString(*type) : "_");
-    to->push_back(',');
-  }
-}
-
-// Two queries are equal when their keys are: the order of a saved target's answers.
-std::string KeyOf(const NodeQuery& query) {
-  std::string key = query.op;
-  AppendAttrs(&key, query.attrs);
-  key.push_back('(');
-  AppendTypes(&key, query.inputs);
-  key.append(")->(");
-  AppendTypes(&key, query.outputs);
-  key.push_back(')');
-  return key;
-}
-
 }  // namespace
 
 NodeQuery QueryFor(const Graph& graph, NodeId id) {
@@ -42,13 +23,13 @@ NodeQuery QueryFor(const Graph& graph, NodeId id) {
 }
 
 bool SavedTarget::Add(NodeQuery query, std::vector<KernelVariant> variants) {
-  std::string key = KeyOf(query);
+  std::string key = QueryKey(query);
   return answers_.insert_or_assign(std::move(key), std::pair(std::move(query), std::move(variants)))
       .second;
 }
 
 std::vector<KernelVariant> SavedTarget::Variants(const NodeQuery& query) const {
-  const auto found = answers_.find(KeyOf(query));
+  const auto found = answers_.find(QueryKey(query));
   return found == answers_.end() ? std::vector<KernelVariant>() : found->second.second;
 }
 

@@ -1,19 +1,11 @@
 #include "runtime/bound_program.h"
 
 #include "absl/strings/str_join.h"
+#include "graph/mesh_coordinates.h"
 #include "graph/strings.h"
 
 namespace millrace {
 namespace {
-
-std::vector<int64_t> CoordinatesOf(const Mesh& mesh, int64_t device) {
-  std::vector<int64_t> coordinates(mesh.axes.size());
-  for (size_t axis = mesh.axes.size(); axis-- > 0;) {
-    coordinates[axis] = device % mesh.axes[axis].size;
-    device /= mesh.axes[axis].size;
-  }
-  return coordinates;
-}
 
 absl::Status AllocateBuffers(BoundProgram& bound) {
   for (const PlanBuffer& buffer : bound.program->buffers) {

@@ -45,8 +45,7 @@ absl::StatusOr<CollectiveSpec> CollectiveSpecOf(const Node& node, const TensorTy
   return InternalError(StrCat("unknown reduction '", name, "'"));
 }
 
-absl::StatusOr<std::vector<Endpoint>> CollectiveMembers(const Node& node, const Mesh& mesh,
-                                                        const Endpoint& self) {
+absl::StatusOr<std::vector<int>> CollectiveAxes(const Node& node, const Mesh& mesh) {
   std::vector<int> axes;
   for (const std::string& name : AxisNames(node)) {
     const int axis = mesh.FindAxis(name);
@@ -54,6 +53,12 @@ absl::StatusOr<std::vector<Endpoint>> CollectiveMembers(const Node& node, const 
     axes.push_back(axis);
   }
   std::ranges::sort(axes);
+  return axes;
+}
+
+absl::StatusOr<std::vector<Endpoint>> CollectiveMembers(const Node& node, const Mesh& mesh,
+                                                        const Endpoint& self) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<int> axes, CollectiveAxes(node, mesh));
   std::vector<Endpoint> members = {self};
   for (int axis : axes) members[0].coordinates[axis] = 0;
   for (int axis : axes) {

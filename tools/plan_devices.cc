@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/mesh_coordinates.h"
 #include "graph/strings.h"
 
 namespace millrace {
@@ -10,14 +11,9 @@ namespace millrace {
 std::vector<std::string> DeviceNamesOf(const PlanBundle& plan, const Program& program,
                                        int64_t limit) {
   std::vector<std::string> names;
-  std::vector<int64_t> coordinates(plan.mesh.axes.size(), 0);
   const int64_t devices = std::min(plan.mesh.num_devices(), limit);
   for (int64_t i = 0; i < devices; ++i) {
-    int64_t rest = i;
-    for (size_t axis = coordinates.size(); axis-- > 0;) {
-      coordinates[axis] = rest % plan.mesh.axes[axis].size;
-      rest /= plan.mesh.axes[axis].size;
-    }
+    const std::vector<int64_t> coordinates = CoordinatesOf(plan.mesh, i);
     const int64_t index = Evaluate(program.device_index, {.coordinates = coordinates});
     names.push_back(StrCat(program.device_kind, ":", index));
   }

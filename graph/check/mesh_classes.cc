@@ -271,13 +271,6 @@ class ClassFinder {
 
 }  // namespace
 
-int64_t LinearCoordinate(const std::vector<int64_t>& coordinate, const Mesh& mesh) {
-  int64_t linear = 0;
-  for (size_t i = 0; i < coordinate.size(); ++i)
-    linear = linear * mesh.axes[i].size + coordinate[i];
-  return linear;
-}
-
 int32_t MeshClasses::Find(const std::vector<int64_t>& coordinate, const Mesh& mesh) const {
   const int64_t wanted = LinearCoordinate(coordinate, mesh);
   const auto it = std::lower_bound(linear.begin(), linear.end(), wanted);

@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "graph/check/error_list.h"
 #include "graph/check/plan_model.h"
+#include "graph/mesh_coordinates.h"
 
 namespace millrace {
 
@@ -20,8 +21,6 @@ struct MeshClasses {
   // Which representative a coordinate is; -1: none.
   int32_t Find(const std::vector<int64_t>& coordinate, const Mesh& mesh) const;
 };
-
-int64_t LinearCoordinate(const std::vector<int64_t>& coordinate, const Mesh& mesh);
 
 // Adds kComm errors for peers outside the mesh, and kStructure when there are too many classes.
 MeshClasses FindMeshClasses(const PlanModel& model, ErrorList& errors);
