@@ -22,6 +22,7 @@ namespace millrace {
   OP(ExpOp)                       \
   OP(ExpandOp)                    \
   OP(FlattenOp)                   \
+  OP(GRUOp)                       \
   OP(GatherOp)                    \
   OP(GeluOp)                      \
   OP(GemmOp)                      \
@@ -32,15 +33,19 @@ namespace millrace {
   OP(GradBatchNormalizationOp)    \
   OP(GradConvInputOp)             \
   OP(GradConvWeightOp)            \
+  OP(GradGRUOp)                   \
   OP(GradGatherOp)                \
   OP(GradLRNOp)                   \
+  OP(GradLSTMOp)                  \
   OP(GradMaxPoolOp)               \
+  OP(GradRNNOp)                   \
   OP(GreaterOp)                   \
   OP(GroupNormalizationOp)        \
   OP(IdentityOp)                  \
   OP(IfOp)                        \
   OP(InstanceNormalizationOp)     \
   OP(LRNOp)                       \
+  OP(LSTMOp)                      \
   OP(LayerNormalizationOp)        \
   OP(LoopOp)                      \
   OP(LpNormalizationOp)           \
@@ -53,6 +58,7 @@ namespace millrace {
   OP(NegOp)                       \
   OP(NonZeroOp)                   \
   OP(RMSNormalizationOp)          \
+  OP(RNNOp)                       \
   OP(ReduceMeanOp)                \
   OP(ReduceSumOp)                 \
   OP(ReluOp)                      \

@@ -45,6 +45,7 @@ class CaseList {
 
 void AddNormalizationCases(CaseList& l);
 void AddPoolCases(CaseList& l);
+void AddRecurrentCases(CaseList& l);
 
 }  // namespace millrace::optest
 

@@ -196,6 +196,7 @@ std::vector<OpCase> OpCases() {
   AddMoves(list);
   AddPoolCases(list);
   AddNormalizationCases(list);
+  AddRecurrentCases(list);
   return std::move(list.cases);
 }
 
