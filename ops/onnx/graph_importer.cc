@@ -115,11 +115,15 @@ void GraphImporter::ReadInitializers(onnx::GraphProto& graph, const OnnxPlace& p
   }
 }
 
-void GraphImporter::ReadNodes(google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, int field,
+bool GraphImporter::ReadNodes(google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, int field,
                               const OnnxPlace& place) {
   const absl::StatusOr<std::vector<int>> order = NodeSequence(nodes);
-  if (!order.ok()) return import_.Report(place, std::string(StdView(order.status().message())));
+  if (!order.ok()) {
+    import_.Report(place, std::string(StdView(order.status().message())));
+    return false;
+  }
   for (const int n : *order) ReadNode(nodes[n], {&place, "node", {field, n}, true});
+  return true;
 }
 
 void GraphImporter::ReadOutputs(const onnx::GraphProto& graph, const OnnxPlace& place) {

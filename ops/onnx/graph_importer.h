@@ -38,8 +38,9 @@ class GraphImporter {
       : import_(import), scope_(scope), depth_(depth), calls_(calls) {}
 
   void ReadInitializers(onnx::GraphProto& graph, const OnnxPlace& place);
-  // `field`: the number of `nodes` in the graph or function at `place`.
-  void ReadNodes(google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, int field,
+  // `field`: the number of `nodes` in the graph or function at `place`. False, reported, when they
+  // wait for each other.
+  bool ReadNodes(google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, int field,
                  const OnnxPlace& place);
   void ReadOutputs(const onnx::GraphProto& graph, const OnnxPlace& place);
   void Define(const std::string& name, ValueId value, const OnnxPlace& place);
@@ -56,7 +57,9 @@ class GraphImporter {
   void AddNode(OnnxNode node, const onnx::NodeProto& proto, const OnnxPlace& place);
   void Expand(const OnnxFunction& function, const onnx::NodeProto& call, OnnxNode node,
               const OnnxPlace& place);
-  bool CanExpand(const OnnxFunction& function, const OnnxNode& node, const OnnxPlace& place);
+  std::string NameOfCall(const onnx::NodeProto& call) const;
+  bool CanExpand(const OnnxFunction& function, const onnx::NodeProto& call, const OnnxNode& node,
+                 const OnnxPlace& place);
   OnnxScope ScopeOfCall(const OnnxFunction& function, const onnx::NodeProto& call,
                         const OnnxNode& node) const;
 

@@ -112,8 +112,9 @@ void GraphImporter::ReadBody(const std::string& name, onnx::GraphProto& proto,
     body.Define(input.name(), value, at);
   }
   body.ReadInitializers(proto, place);
-  body.ReadNodes(*proto.mutable_node(), onnx::GraphProto::kNodeFieldNumber, place);
-  body.ReadOutputs(proto, place);
+  if (body.ReadNodes(*proto.mutable_node(), onnx::GraphProto::kNodeFieldNumber, place)) {
+    body.ReadOutputs(proto, place);
+  }
   Subgraph& sub = node.subgraphs.emplace_back();
   sub.name = name;
   sub.graph = std::move(builder).Build();
@@ -122,10 +123,16 @@ void GraphImporter::ReadBody(const std::string& name, onnx::GraphProto& proto,
 
 // --- Functions ---------------------------------------------------------------------------------
 
-bool GraphImporter::CanExpand(const OnnxFunction& function, const OnnxNode& node,
-                              const OnnxPlace& place) {
+// The name of a call, as those of its function's nodes begin with it.
+std::string GraphImporter::NameOfCall(const onnx::NodeProto& call) const {
+  if (!call.name().empty()) return StrCat(scope_.prefix, call.name());
+  return call.output_size() > 0 ? VisibleName(call.output(0)) : call.op_type();
+}
+
+bool GraphImporter::CanExpand(const OnnxFunction& function, const onnx::NodeProto& call,
+                              const OnnxNode& node, const OnnxPlace& place) {
   const onnx::FunctionProto& proto = *function.proto;
-  const std::string described = StrCat(node.op, " '", node.name, "'");
+  const std::string described = StrCat(node.op, " '", NameOfCall(call), "'");
   const bool recursive = std::find(calls_.begin(), calls_.end(), &function) != calls_.end();
   if (recursive || calls_.size() >= kMaxCalls) {
     std::string way;
@@ -154,8 +161,7 @@ OnnxScope GraphImporter::ScopeOfCall(const OnnxFunction& function, const onnx::N
                                      const OnnxNode& node) const {
   OnnxScope scope;  // with nothing around it: a function sees its operands only
   scope.builder = scope_.builder;
-  const std::string& first = call.output_size() > 0 ? call.output(0) : call.op_type();
-  scope.prefix = StrCat(node.name.empty() ? VisibleName(first) : node.name, "/");
+  scope.prefix = StrCat(NameOfCall(call), "/");
   scope.opsets = function.opsets.empty() ? nullptr : &function.opsets;
   for (int i = 0; i < function.proto->input_size(); ++i) {
     const bool given = i < static_cast<int>(node.inputs.size());
@@ -183,12 +189,12 @@ OnnxScope GraphImporter::ScopeOfCall(const OnnxFunction& function, const onnx::N
 // The nodes of a function in place of a node that calls it.
 void GraphImporter::Expand(const OnnxFunction& function, const onnx::NodeProto& call, OnnxNode node,
                            const OnnxPlace& place) {
-  if (!CanExpand(function, node, place)) {
-    for (const std::string& output : node.outputs) {  // what reads them is not at fault
+  const auto give_up = [&] {  // what reads the results is not at fault
+    for (const std::string& output : node.outputs) {
       if (!output.empty()) Define(output, scope_.builder->NewResult(VisibleName(output)), place);
     }
-    return;
-  }
+  };
+  if (!CanExpand(function, call, node, place)) return give_up();
   OnnxScope scope = ScopeOfCall(function, call, node);
   const OnnxPlace model;
   const OnnxPlace body{
@@ -196,9 +202,11 @@ void GraphImporter::Expand(const OnnxFunction& function, const onnx::NodeProto& 
   calls_.push_back(&function);
   GraphImporter importer(import_, scope, depth_, calls_);
   // Its nodes are not changed: while functions are expanded, all that would be moved is copied.
-  importer.ReadNodes(*import_.model.mutable_functions(function.index)->mutable_node(),
-                     onnx::FunctionProto::kNodeFieldNumber, body);
+  const bool read =
+      importer.ReadNodes(*import_.model.mutable_functions(function.index)->mutable_node(),
+                         onnx::FunctionProto::kNodeFieldNumber, body);
   calls_.pop_back();
+  if (!read) return give_up();
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].empty()) continue;
     const auto value = importer.Use(function.proto->output(static_cast<int>(i)), body);

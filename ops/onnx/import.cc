@@ -176,9 +176,10 @@ absl::StatusOr<Graph> ParseOnnx(std::string_view bytes, const std::string& file,
   ReadInputs(import, importer, scope, place);
   MILLRACE_RETURN_IF_ERROR(CheckSymbols(import));
   importer.ReadInitializers(*model.mutable_graph(), place);
-  importer.ReadNodes(*model.mutable_graph()->mutable_node(), onnx::GraphProto::kNodeFieldNumber,
-                     place);
-  importer.ReadOutputs(model.graph(), place);
+  if (importer.ReadNodes(*model.mutable_graph()->mutable_node(), onnx::GraphProto::kNodeFieldNumber,
+                         place)) {
+    importer.ReadOutputs(model.graph(), place);
+  }
   ReportUnsupported(import);
   MILLRACE_RETURN_IF_ERROR(diagnostics.ToStatus());
 

@@ -8,7 +8,8 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kMaxNodes = 500'000;  // beyond those of the model's own graph
+// What functions may expand to: so many nodes, and so many times those in the file.
+constexpr int64_t kFreeNodes = 100'000, kMaxExpansion = 32;
 constexpr size_t kMaxSymbolName = 64;
 
 std::string PathTo(const OnnxPlace& place) {
@@ -115,8 +116,9 @@ ModelImport::ModelImport(onnx::ModelProto& the_model, std::string_view the_bytes
       diagnostics(the_diagnostics),
       external(DirectoryOf(the_file)),
       opsets(ReadOpsets(the_model.opset_import())),
-      nodes_left(kMaxNodes + the_model.graph().node_size()) {
+      nodes_left(kFreeNodes + kMaxExpansion * the_model.graph().node_size()) {
   for (int f = 0; f < model.functions_size(); ++f) {
+    nodes_left += kMaxExpansion * model.functions(f).node_size();
     functions.emplace(FunctionKey(model.functions(f)), ReadFunction(model.functions(f), f));
   }
 }
