@@ -1,6 +1,8 @@
 #include "graph/query_key.h"
 
+#include "absl/strings/str_join.h"
 #include "graph/graph_json_parts.h"
+#include "graph/strings.h"
 
 namespace millrace {
 namespace {
@@ -22,6 +24,9 @@ std::string QueryKey(const NodeQuery& query) {
   key.append(")->(");
   AppendTypes(&key, query.outputs);
   key.push_back(')');
+  for (const auto& [input, elements] : query.known) {
+    StrAppend(&key, " ", input, "=", absl::StrJoin(elements, "|"));
+  }
   return key;
 }
 

@@ -1,5 +1,6 @@
-// The text that identifies a NodeQuery: "MatMul{}(f32[8,64],f32[64,8],)->(f32[8,8],)". Equal queries
-// have equal keys and others have not, so files and maps are keyed and ordered by it.
+// The text that identifies a NodeQuery: "MatMul{}(f32[8,64],f32[64,8],)->(f32[8,8],)", with what is
+// known of operands behind it: " 1=0|-1". Equal queries have equal keys and others have not, so files
+// and maps are keyed and ordered by it.
 #ifndef MILLRACE_GRAPH_QUERY_KEY_H_
 #define MILLRACE_GRAPH_QUERY_KEY_H_
 

@@ -23,8 +23,12 @@ struct NodeQuery {
   std::string op;
   Attrs attrs;
   std::vector<std::optional<TensorType>> inputs, outputs;
+  // By input: the elements of integer operands that are small constants (axes, starts, sizes).
+  // Kernels and sharding rules may depend on them, but must do without: nobody has to know.
+  std::map<int, std::vector<int64_t>> known = {};
   bool operator==(const NodeQuery&) const = default;
 };
+inline constexpr int64_t kMaxKnownElements = 64;
 NodeQuery QueryFor(const Graph& graph, NodeId node);
 
 // One kernel the backend has for a query.

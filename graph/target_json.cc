@@ -2,12 +2,16 @@
 //
 //   {"format": "millrace-target", "version": "1.0", "device_kind": "cpu", "answers": [
 //     {"op": "MatMul", "attrs": {}, "inputs": [{"dtype": "f32", "shape": [8, 64]}, null],
-//      "outputs": [{"dtype": "f32", "shape": [8, 8]}],
+//      "outputs": [{"dtype": "f32", "shape": [8, 8]}], "known": {},
 //      "variants": [{"name": "reference", "in_layouts": ["strided"], ...}]}]}
 //
-// Answers are sorted by what was asked; a variant's fields that have their default are left out.
+// "known" has the elements of constant operands, by the operand's place: {"1": [0, -1]}; it is left
+// out when there are none. Answers are sorted by what was asked; a variant's fields that have their
+// default are left out.
 #include <limits>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
 #include "graph/graph_json_parts.h"
 #include "graph/json_document.h"
 #include "graph/json_text.h"
@@ -111,8 +115,26 @@ KernelVariant ReadVariant(const JsonReader& reader) {
   return v;
 }
 
+std::map<int, std::vector<int64_t>> ReadKnown(const JsonReader& reader) {
+  std::map<int, std::vector<int64_t>> known;
+  reader.ForEachMember([&](std::string_view key, const JsonReader& elements) {
+    int input = -1;
+    if (!absl::SimpleAtoi(AbslView(key), &input) || input < 0 || key != StrCat(input)) {
+      return elements.Error("not the place of an operand", "\"0\", \"1\", ...",
+                            StrCat("\"", key, "\""));
+    }
+    std::vector<int64_t>& list = known[input];
+    elements.ForEachElement([&](const JsonReader& element) {
+      const auto value =
+          element.Int(std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
+      if (value.has_value()) list.push_back(*value);
+    });
+  });
+  return known;
+}
+
 void ReadAnswer(const JsonReader& reader, SavedTarget& target) {
-  reader.OnlyKeys({"op", "attrs", "inputs", "outputs", "variants"});
+  reader.OnlyKeys({"op", "attrs", "inputs", "outputs", "known", "variants"});
   NodeQuery query;
   std::vector<KernelVariant> variants;
   if (const auto op = reader.Required("op")) query.op = op->String().value_or("");
@@ -121,6 +143,7 @@ void ReadAnswer(const JsonReader& reader, SavedTarget& target) {
   }
   if (const auto inputs = reader.Required("inputs")) query.inputs = ReadTypes(*inputs);
   if (const auto outputs = reader.Required("outputs")) query.outputs = ReadTypes(*outputs);
+  if (const auto known = reader.Optional("known")) query.known = ReadKnown(*known);
   if (const auto list = reader.Required("variants")) {
     list->ForEachElement([&](const JsonReader& v) { variants.push_back(ReadVariant(v)); });
   }
@@ -143,6 +166,15 @@ void AppendTypes(std::string* to, std::string_view key,
     }
   }
   to->push_back(']');
+}
+
+void AppendKnown(std::string* to, const std::map<int, std::vector<int64_t>>& known) {
+  std::string_view separator = ", \"known\": {";
+  for (const auto& [input, elements] : known) {
+    StrAppend(to, separator, "\"", input, "\": [", absl::StrJoin(elements, ", "), "]");
+    separator = ", ";
+  }
+  if (!known.empty()) to->push_back('}');
 }
 
 void AppendLayouts(std::string* to, std::string_view key, const std::vector<Layout>& layouts) {
@@ -201,6 +233,7 @@ std::string SavedTarget::ToJson() const {
     AppendAttrs(&out, query.attrs);
     AppendTypes(&out, "inputs", query.inputs);
     AppendTypes(&out, "outputs", query.outputs);
+    AppendKnown(&out, query.known);
     out += ", \"variants\": [";
     std::string_view between = "\n      ";
     for (const KernelVariant& variant : variants) {

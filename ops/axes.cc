@@ -39,7 +39,8 @@ absl::StatusOr<std::vector<int64_t>> ConstantInts(const InferContext& context, i
   }
   const std::optional<Tensor> tensor = context.constant(i);
   if (!tensor.has_value()) {
-    return BadInputError(StrCat("'", name, "' must be a constant with inline data"));
+    return BadInputError(
+        StrCat("'", name, "' must be known while planning, but ", context.why_unknown(i)));
   }
   return IntsOf(*tensor);
 }

@@ -15,7 +15,7 @@ absl::StatusOr<int> NormalizeAxis(int64_t axis, int rank);
 absl::StatusOr<std::vector<int>> NormalizeAxes(std::span<const int64_t> axes, int rank);
 
 // Operand i as a list, where it must be known while planning: a shape, axes, sizes. Errors when it
-// is not a constant, not of rank 1, or longer than `max_size`.
+// is not known, not of rank 1, or longer than `max_size`.
 absl::StatusOr<std::vector<int64_t>> ConstantInts(const InferContext& context, int i,
                                                   std::string_view name, int64_t max_size);
 // The elements of an integer tensor, for reference kernels.

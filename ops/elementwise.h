@@ -16,23 +16,28 @@ absl::Status InferLikeInput(InferContext& context);
 // Result 0 has the dtype of input 0 and the shape inputs 0 and 1 broadcast to.
 absl::Status InferBroadcast(InferContext& context);
 
+// Likewise, of bools.
+absl::Status InferComparison(InferContext& context);
+
 // Rules for functions of one operand that never decrease: they commute with max and min.
 std::vector<ShardingRule> MonotoneRules(const NodeQuery& query);
 
-// out[i] = F::Apply(x[i]), F::Apply being a template over ComputeType<T>.
-template <typename F, typename T>
-void MapOne(const Tensor& x, Tensor& out) {
+// out[i] = function(x[i]), computed in f64 and rounded once (integers: truncated).
+template <typename T, typename R, typename F>
+void MapDoubles(const Tensor& x, Tensor& out, F&& function) {
   const std::span<const T> from = x.data<T>();
-  const std::span<T> to = out.mutable_data<T>();
+  const std::span<R> to = out.mutable_data<R>();
   for (size_t i = 0; i < to.size(); ++i) {
-    to[i] = static_cast<T>(F::Apply(static_cast<ComputeType<T>>(from[i])));
+    to[i] = ConvertTo<R>(function(static_cast<double>(from[i])));
   }
 }
 
-template <typename F>
+// The reference of a function of one float: kFunction(double) -> double.
+template <auto kFunction>
 absl::Status MapFloats(const ReferenceContext& c) {
   return VisitFloats(c.inputs[0].dtype(), [&](auto tag) {
-    MapOne<F, typename decltype(tag)::type>(c.inputs[0], c.outputs[0]);
+    using T = typename decltype(tag)::type;
+    MapDoubles<T, T>(c.inputs[0], c.outputs[0], kFunction);
     return absl::OkStatus();
   });
 }
@@ -51,6 +56,23 @@ void MapTwo(const Tensor& a, const Tensor& b, Tensor& out) {
         using C = ComputeType<T>;
         to[at[2]] = static_cast<R>(
             F::template Apply<T>(static_cast<C>(x[at[0]]), static_cast<C>(y[at[1]])));
+      });
+}
+
+// out = kFunction(a, b) with broadcasting, on elements as they are (f16 and bf16 as f32).
+template <auto kFunction, typename T, typename R>
+void MapPairs(const Tensor& a, const Tensor& b, Tensor& out) {
+  const T* x = a.data<T>().data();
+  const T* y = b.data<T>().data();
+  R* to = out.mutable_data<R>().data();
+  const Shape& space = out.shape();
+  WalkIndices<3>(
+      space,
+      {BroadcastStrides(a.shape(), space), BroadcastStrides(b.shape(), space), DenseStrides(space)},
+      [&](const std::array<int64_t, 3>& at) {
+        using Native = NativeType<T>;
+        to[at[2]] =
+            static_cast<R>(kFunction(static_cast<Native>(x[at[0]]), static_cast<Native>(y[at[1]])));
       });
 }
 

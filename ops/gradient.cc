@@ -1,5 +1,8 @@
 #include "ops/gradient.h"
 
+#include "graph/strings.h"
+#include "ops/axes.h"
+#include "ops/known_values.h"
 #include "ops/signature.h"
 
 namespace millrace {
@@ -22,6 +25,18 @@ Term Ints(GraphBuilder& builder, std::span<const int64_t> values) {
   return {&builder, builder.Constant("ints", Tensor::FromSpan(shape, values)), DType::kI64};
 }
 
+Term Select(const Term& condition, const Term& a, const Term& b) {
+  Term result = Apply("Where", {condition, a, b});
+  result.dtype = a.dtype;
+  return result;
+}
+
+Term Compare(std::string_view op, const Term& a, const Term& b) {
+  Term result = Apply(op, {a, b});
+  result.dtype = DType::kBool;
+  return result;
+}
+
 Term CastTo(const Term& x, DType dtype) {
   if (x.dtype == dtype) return x;
   Attrs attrs;
@@ -33,6 +48,16 @@ Term CastTo(const Term& x, DType dtype) {
 
 Term ExpandTo(const Term& x, const Shape& shape) {
   return Apply("Expand", {x, Ints(*x.builder, shape.dims())});
+}
+
+Term Zeros(GraphBuilder& builder, const TensorType& type) {
+  return ExpandTo(Scalar({&builder, {}, type.dtype}, 0), type.shape);
+}
+
+Attrs AxisAttr(int64_t axis) {
+  Attrs attrs;
+  attrs.Set("axis", axis);
+  return attrs;
 }
 
 Term Sum(const Term& x, std::span<const int64_t> axes, bool keep) {
@@ -72,6 +97,17 @@ Term SumTo(const Term& x, const Shape& from, const Shape& to) {
   return added == 0 ? sum : Reshape(sum, to);
 }
 
+Term ProductSlope(const Term& is_zero, const Term& rest, const Term& product, const Term& zeros) {
+  const Term zero = Scalar(rest, 0);
+  return Select(is_zero, Select(EqualTo(zeros, 1), product, zero),
+                Select(EqualTo(zeros, 0), product / rest, zero));
+}
+
+absl::Status ZeroGradient(GradientContext& context) {
+  Forward sizes_the_result(context);
+  return absl::OkStatus();
+}
+
 Forward::Forward(GradientContext& context) : context_(context) {
   const Graph& graph = context.builder.graph();
   const Node& node = graph.node(context.node);
@@ -87,6 +123,15 @@ Forward::Forward(GradientContext& context) : context_(context) {
   Attrs storage;
   attrs_ = WithDefaults(*op, node.attrs, storage);
   context.input_grads.assign(inputs_.size(), ValueId());
+}
+
+absl::StatusOr<std::vector<int64_t>> Forward::KnownInts(int i) const {
+  KnownValues known(context_.builder.graph());
+  const std::optional<Tensor> tensor = known.Of(inputs_[i]);
+  if (tensor.has_value()) return IntsOf(*tensor);
+  const Node& node = context_.builder.graph().node(context_.node);
+  return BadInputError(StrCat("the gradient of '", node.name, "' needs operand ", i, ", but ",
+                              known.WhyUnknown(inputs_[i])));
 }
 
 Term Forward::ToTerm(ValueId id) const {

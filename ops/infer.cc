@@ -7,7 +7,8 @@
 // result whose type the file declares keeps it, and inference goes on from there.
 //
 // Fast path: nothing is copied or allocated for a node whose attributes are complete or empty and
-// whose op asks for no constants; texts are made only for faults. O(operands + results).
+// whose op asks for no constants; texts are made only for faults. O(operands + results), and what
+// known values cost where they are asked for.
 #include "ops/infer.h"
 
 #include <span>
@@ -17,6 +18,7 @@
 #include "absl/container/inlined_vector.h"
 #include "graph/control_flow.h"
 #include "graph/strings.h"
+#include "ops/known_values.h"
 #include "ops/op_def.h"
 #include "ops/signature.h"
 
@@ -39,7 +41,7 @@ struct NodeContext final : InferContext {
   absl::InlinedVector<const TensorType*, 8> inputs;  // nullptr: omitted
   absl::InlinedVector<Result, 4> results;
   // Constants and bodies come from a graph's node, or, when there is none, from `constants`.
-  const Graph* graph = nullptr;
+  KnownValues* known = nullptr;
   const Node* node = nullptr;
   std::span<const Tensor> constants;
 
@@ -52,9 +54,13 @@ struct NodeContext final : InferContext {
   }
   std::optional<Tensor> constant(int i) const override {
     if (!has_input(i)) return std::nullopt;
-    if (graph != nullptr) return ConstantTensor(*graph, node->inputs[i]);
+    if (known != nullptr) return known->Of(node->inputs[i]);
     if (i >= static_cast<int>(constants.size()) || !constants[i].has_data()) return std::nullopt;
     return constants[i];
+  }
+  std::string why_unknown(int i) const override {
+    if (!has_input(i)) return "it is omitted";
+    return known != nullptr ? known->WhyUnknown(node->inputs[i]) : "its data are not given";
   }
   int num_outputs() const override { return static_cast<int>(results.size()); }
   bool has_output(int i) const override { return i < num_outputs() && results[i].wanted; }
@@ -85,9 +91,10 @@ absl::Status RunInfer(const OpDef& op, NodeContext& context) {
 
 class GraphWalk {
  public:
-  GraphWalk(Graph& graph, const std::string& file, std::string pointer, int depth,
-            Diagnostics& diagnostics)
+  GraphWalk(Graph& graph, KnownValues known, const std::string& file, std::string pointer,
+            int depth, Diagnostics& diagnostics)
       : graph_(graph),
+        known_(std::move(known)),
         file_(file),
         pointer_(std::move(pointer)),
         depth_(depth),
@@ -115,6 +122,7 @@ class GraphWalk {
   std::string OperandList(const Node& node) const;
 
   Graph& graph_;
+  KnownValues known_;
   const std::string& file_;
   const std::string pointer_;  // of this graph in the file; "" for the root
   const int depth_;
@@ -166,7 +174,7 @@ void GraphWalk::InferNode(Node& node) {
   context_.results.clear();
   for (ValueId id : node.outputs) context_.results.push_back({.wanted = id.valid(), .type = {}});
   context_.filled_attrs = &WithDefaults(*op, node.attrs, storage_);
-  context_.graph = &graph_;
+  context_.known = &known_;
   context_.node = &node;
   const absl::Status status = RunInfer(*op, context_);
   if (!status.ok()) {
@@ -245,8 +253,8 @@ bool GraphWalk::InferBody(const Node& node, const CallForm& form, Subgraph& sub)
   Graph& body = sub.graph;
   const int64_t faults_before = diagnostics_.total();
   for (bool again = true; again && diagnostics_.total() == faults_before;) {
-    GraphWalk(body, file_, StrCat(NodePointer(node), "/graphs/", sub.name), depth_ + 1,
-              diagnostics_)
+    GraphWalk(body, KnownValues(body, known_, CapturesOf(form, node)), file_,
+              StrCat(NodePointer(node), "/graphs/", sub.name), depth_ + 1, diagnostics_)
         .Run();
     again = false;
     for (int i = 0; i < form.num_carried; ++i) {
@@ -391,7 +399,7 @@ std::string GraphWalk::OperandList(const Node& node) const {
 }  // namespace
 
 void InferTypes(Graph& graph, Diagnostics& diagnostics) {
-  GraphWalk(graph, graph.file, "", 0, diagnostics).Run();
+  GraphWalk(graph, KnownValues(graph), graph.file, "", 0, diagnostics).Run();
 }
 
 absl::Status InferTypes(Graph& graph) {

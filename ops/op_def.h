@@ -48,8 +48,11 @@ class InferContext {
   virtual int num_inputs() const = 0;
   virtual bool has_input(int i) const = 0;  // false: omitted
   virtual const TensorType& input(int i) const = 0;
-  // The data of input i when it is a constant known while planning (a shape, axes).
+  // The data of input i when they are known while planning (a shape, axes): a small constant, or
+  // computed from such and from types (ops/known_values.h).
   virtual std::optional<Tensor> constant(int i) const = 0;
+  // Why they are not: "it depends on input 'x'".
+  virtual std::string why_unknown(int i) const = 0;
   virtual int num_outputs() const = 0;
   virtual bool has_output(int i) const = 0;
   // `bounded`: the dims are upper bounds (ops with trait host_call only).
@@ -115,6 +118,8 @@ struct OpDef {
   std::vector<AttrSpec> attrs = {};
   std::vector<std::string> subgraphs = {};  // names of nested graphs
   OpTraits traits = {};
+  // Inputs whose data are never read: their types are all that matters (Shape, CastLike's second).
+  std::vector<int> type_only_inputs = {};
   FusionClass fusion = FusionClass::kNone;
   // kElementwise with one output: the scalar op, for ops that are just that.
   std::string scalar_op = {};

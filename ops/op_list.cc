@@ -8,21 +8,50 @@
 namespace millrace {
 
 #define MILLRACE_OPS(OP)          \
+  OP(AbsOp)                       \
+  OP(AcosOp)                      \
+  OP(AcoshOp)                     \
   OP(AddOp)                       \
+  OP(AndOp)                       \
   OP(ArgMaxOp)                    \
+  OP(ArgMinOp)                    \
+  OP(AsinOp)                      \
+  OP(AsinhOp)                     \
+  OP(AtanOp)                      \
+  OP(AtanhOp)                     \
   OP(AveragePoolOp)               \
   OP(BatchNormalizationOp)        \
+  OP(BitShiftOp)                  \
+  OP(BitwiseAndOp)                \
+  OP(BitwiseNotOp)                \
+  OP(BitwiseOrOp)                 \
+  OP(BitwiseXorOp)                \
+  OP(CastLikeOp)                  \
   OP(CastOp)                      \
+  OP(CeilOp)                      \
+  OP(CeluOp)                      \
+  OP(ClipOp)                      \
   OP(CommAllReduceOp)             \
   OP(ConcatOp)                    \
+  OP(ConstantOfShapeOp)           \
   OP(ConvOp)                      \
   OP(ConvTransposeOp)             \
+  OP(CosOp)                       \
+  OP(CoshOp)                      \
+  OP(CumSumOp)                    \
+  OP(DepthToSpaceOp)              \
   OP(DivOp)                       \
+  OP(EluOp)                       \
+  OP(EqualOp)                     \
   OP(ErfOp)                       \
   OP(ExpOp)                       \
   OP(ExpandOp)                    \
+  OP(EyeLikeOp)                   \
   OP(FlattenOp)                   \
+  OP(FloorOp)                     \
   OP(GRUOp)                       \
+  OP(GatherElementsOp)            \
+  OP(GatherNDOp)                  \
   OP(GatherOp)                    \
   OP(GeluOp)                      \
   OP(GemmOp)                      \
@@ -40,38 +69,95 @@ namespace millrace {
   OP(GradMaxPoolOp)               \
   OP(GradRNNOp)                   \
   OP(GreaterOp)                   \
+  OP(GreaterOrEqualOp)            \
   OP(GroupNormalizationOp)        \
+  OP(HardSigmoidOp)               \
+  OP(HardSwishOp)                 \
+  OP(HardmaxOp)                   \
   OP(IdentityOp)                  \
   OP(IfOp)                        \
   OP(InstanceNormalizationOp)     \
+  OP(IsInfOp)                     \
+  OP(IsNaNOp)                     \
   OP(LRNOp)                       \
   OP(LSTMOp)                      \
   OP(LayerNormalizationOp)        \
+  OP(LeakyReluOp)                 \
+  OP(LessOp)                      \
+  OP(LessOrEqualOp)               \
+  OP(LogOp)                       \
+  OP(LogSoftmaxOp)                \
   OP(LoopOp)                      \
   OP(LpNormalizationOp)           \
   OP(LpPoolOp)                    \
   OP(MatMulOp)                    \
+  OP(MaxOp)                       \
   OP(MaxPoolOp)                   \
   OP(MaxUnpoolOp)                 \
+  OP(MeanOp)                      \
   OP(MeanVarianceNormalizationOp) \
+  OP(MinOp)                       \
+  OP(MishOp)                      \
+  OP(ModOp)                       \
   OP(MulOp)                       \
   OP(NegOp)                       \
   OP(NonZeroOp)                   \
+  OP(NotOp)                       \
+  OP(OneHotOp)                    \
+  OP(OrOp)                        \
+  OP(PReluOp)                     \
+  OP(PadOp)                       \
+  OP(PowOp)                       \
   OP(RMSNormalizationOp)          \
   OP(RNNOp)                       \
+  OP(RangeOp)                     \
+  OP(ReciprocalOp)                \
+  OP(ReduceL1Op)                  \
+  OP(ReduceL2Op)                  \
+  OP(ReduceLogSumExpOp)           \
+  OP(ReduceLogSumOp)              \
+  OP(ReduceMaxOp)                 \
   OP(ReduceMeanOp)                \
+  OP(ReduceMinOp)                 \
+  OP(ReduceProdOp)                \
   OP(ReduceSumOp)                 \
+  OP(ReduceSumSquareOp)           \
   OP(ReluOp)                      \
   OP(ReshapeOp)                   \
+  OP(ReverseSequenceOp)           \
+  OP(RoundOp)                     \
   OP(ScanOp)                      \
+  OP(ScatterElementsOp)           \
+  OP(ScatterNDOp)                 \
+  OP(SeluOp)                      \
+  OP(ShapeOp)                     \
+  OP(ShrinkOp)                    \
   OP(SigmoidOp)                   \
+  OP(SignOp)                      \
+  OP(SinOp)                       \
+  OP(SinhOp)                      \
+  OP(SizeOp)                      \
+  OP(SliceOp)                     \
   OP(SoftmaxOp)                   \
+  OP(SoftplusOp)                  \
+  OP(SoftsignOp)                  \
+  OP(SpaceToDepthOp)              \
   OP(SplitOp)                     \
   OP(SqrtOp)                      \
+  OP(SqueezeOp)                   \
   OP(SubOp)                       \
+  OP(SumOp)                       \
+  OP(SwishOp)                     \
+  OP(TanOp)                       \
   OP(TanhOp)                      \
+  OP(ThresholdedReluOp)           \
+  OP(TileOp)                      \
+  OP(TopKOp)                      \
   OP(TransposeOp)                 \
-  OP(WhereOp)
+  OP(TriluOp)                     \
+  OP(UnsqueezeOp)                 \
+  OP(WhereOp)                     \
+  OP(XorOp)
 
 #define DECLARE(op) OpDef op();
 MILLRACE_OPS(DECLARE)

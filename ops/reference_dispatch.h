@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "graph/half.h"
@@ -29,6 +30,10 @@ using ComputeType =
 template <typename T>
 using SumType = std::conditional_t<kIsFloating<T>, double, uint64_t>;
 
+// T itself; f32 for f16 and bf16, which have no arithmetic.
+template <typename T>
+using NativeType = std::conditional_t<kIsHalf<T>, float, T>;
+
 // `x` as a float from which rounding to fewer bits gives what rounding `x` itself would: inexact
 // results are rounded to odd, so that they never look like a tie.
 inline float RoundToOdd(double x) {
@@ -46,6 +51,29 @@ T Narrow(From value) {
     return T(RoundToOdd(value));
   } else {
     return static_cast<T>(value);
+  }
+}
+
+// Cast's conversion. Floats are rounded to nearest even, once; a float that is out of an integer's
+// range becomes the nearest integer there is, NaN becomes 0; integers wrap around; anything but 0
+// is true.
+template <typename To, typename From>
+To ConvertTo(From from) {
+  if constexpr (kIsHalf<From>) {
+    return ConvertTo<To>(static_cast<float>(from));
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return from != 0;
+  } else if constexpr (kIsHalf<To>) {
+    return Narrow<To>(static_cast<double>(from));
+  } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
+    using Limits = std::numeric_limits<To>;
+    if (std::isnan(from)) return 0;
+    // The limits as From: max() rounds up to a power of two where From has too few digits.
+    if (from <= static_cast<From>(Limits::min())) return Limits::min();
+    if (from >= static_cast<From>(Limits::max())) return Limits::max();
+    return static_cast<To>(from);
+  } else {
+    return static_cast<To>(from);
   }
 }
 

@@ -96,4 +96,13 @@ void RemoveNodes(Graph& graph, const std::vector<uint8_t>& keep) {
   RemoveValues(graph, keep_value);
 }
 
+void RemoveConstants(Graph& graph, const std::vector<uint8_t>& keep) {
+  std::erase_if(graph.constants, [&](ValueId id) {
+    if (keep[id.index] != 0) return false;
+    graph.data[graph.value(id).data] = DataSource();
+    return true;
+  });
+  RemoveValues(graph, keep);
+}
+
 }  // namespace millrace

@@ -17,6 +17,9 @@ void ReplaceReads(Graph& graph, std::span<const ValueId> replacement);
 // read those results; `after` references to dropped nodes pass on to what those came after.
 void RemoveNodes(Graph& graph, const std::vector<uint8_t>& keep);
 
+// Drops the constants with keep[v] == 0, and their data, and renumbers values. Nobody may read them.
+void RemoveConstants(Graph& graph, const std::vector<uint8_t>& keep);
+
 }  // namespace millrace
 
 #endif  // MILLRACE_PASSES_GRAPH_EDIT_H_

@@ -4,9 +4,10 @@ namespace millrace {
 
 std::span<const Pass> AllPasses() {
   static const Pass kPasses[] = {
+      {"eliminate-identity", "Let readers of an Identity read what it copies", EliminateIdentity},
+      {"fold-constants", "Compute nodes all of whose inputs are constants", FoldConstants},
       {"lift-nested-constants", "Make constants of nested graphs inputs from the outside",
        LiftNestedConstants},
-      {"eliminate-identity", "Let readers of an Identity read what it copies", EliminateIdentity},
       {"eliminate-dead-nodes", "Drop nodes without effects whose results nobody reads",
        EliminateDeadNodes},
   };

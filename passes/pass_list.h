@@ -14,8 +14,9 @@ std::span<const Pass> AllPasses();
 const Pass* FindPass(std::string_view name);  // nullptr when there is none
 
 // The passes, each in its own file.
-absl::StatusOr<bool> LiftNestedConstants(Graph& graph, PassContext& context);
 absl::StatusOr<bool> EliminateIdentity(Graph& graph, PassContext& context);
+absl::StatusOr<bool> FoldConstants(Graph& graph, PassContext& context);
+absl::StatusOr<bool> LiftNestedConstants(Graph& graph, PassContext& context);
 absl::StatusOr<bool> EliminateDeadNodes(Graph& graph, PassContext& context);
 
 }  // namespace millrace

@@ -18,10 +18,11 @@ namespace millrace {
 
 std::span<const KernelFamily> CpuKernelFamilies() {
   static const KernelFamily kFamilies[] = {
-      EmptyFamily(),       CopyFamily(),          TransposeFamily(),  JoinFamily(),
-      GatherFamily(),      SimdUnaryFamily(),     SimdBinaryFamily(), LoopBinaryFamily(),
-      SimdSoftmaxFamily(), SimdLayerNormFamily(), SimdReduceFamily(), SmallMatMulFamily(),
-      SmallConvFamily(),   SimdMaxPoolFamily(),   OneDnnFamily(),     ReferenceFamily(),
+      EmptyFamily(),      CopyFamily(),        TransposeFamily(),   JoinFamily(),
+      GatherFamily(),     MapCopyFamily(),     SimdUnaryFamily(),   SimdBinaryFamily(),
+      LoopBinaryFamily(), SimdWhereFamily(),   SimdSoftmaxFamily(), SimdLayerNormFamily(),
+      SimdReduceFamily(), SmallMatMulFamily(), SmallConvFamily(),   SimdMaxPoolFamily(),
+      OneDnnFamily(),     ReferenceFamily(),
   };
   return kFamilies;
 }

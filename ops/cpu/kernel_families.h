@@ -10,6 +10,7 @@ KernelFamily EmptyFamily();          // empty.cc
 KernelFamily SimdUnaryFamily();      // simd_unary.cc
 KernelFamily SimdBinaryFamily();     // simd_binary.cc
 KernelFamily LoopBinaryFamily();     // loop_binary.cc
+KernelFamily SimdWhereFamily();      // simd_where.cc
 KernelFamily SimdSoftmaxFamily();    // simd_softmax.cc
 KernelFamily SimdLayerNormFamily();  // simd_layer_norm.cc
 KernelFamily SimdReduceFamily();     // simd_reduce.cc
@@ -17,6 +18,7 @@ KernelFamily CopyFamily();           // copy.cc
 KernelFamily TransposeFamily();      // transpose.cc
 KernelFamily JoinFamily();           // join.cc
 KernelFamily GatherFamily();         // gather.cc
+KernelFamily MapCopyFamily();        // map_copy.cc
 KernelFamily SmallConvFamily();      // small_conv.cc
 KernelFamily SmallMatMulFamily();    // small_matmul.cc
 KernelFamily SimdMaxPoolFamily();    // simd_max_pool.cc

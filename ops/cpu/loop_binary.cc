@@ -1,12 +1,13 @@
-// Add, Sub, Mul, and Div of floats, with broadcasting, on element types other than f32: plain loops
-// over the collapsed index space. Integers wrap around; f16 and bf16 are computed in f32 and
-// rounded once: bit for bit what the reference gives. (Ops of one operand need no such family:
-// their references are plain loops already.)
-#include <functional>
+// Elementwise ops of two operands, with broadcasting, where there is no SIMD kernel
+// (simd_binary.cc: f32): plain loops over the collapsed index space. Integers wrap around; f16 and
+// bf16 are computed in f32 and rounded once: bit for bit what the reference gives. (Ops of one
+// operand need no such family: their references are plain loops already.)
+#include <cmath>
 
 #include "ops/cpu/broadcast_space.h"
 #include "ops/cpu/kernel_families.h"
 #include "ops/cpu/team.h"
+#include "ops/ordering.h"
 #include "ops/reference_dispatch.h"
 
 namespace millrace {
@@ -15,34 +16,93 @@ namespace {
 using BinaryFn = void (*)(const BroadcastSpace& space, const void* a, const void* b, void* out,
                           int64_t begin, int64_t end);
 
-template <typename T, typename Op>
+// kFunction(x, y) on elements of T widened to Wide.
+template <auto kFunction, typename T, typename Wide, typename Result>
 void BinaryLoop(const BroadcastSpace& space, const void* a, const void* b, void* out, int64_t begin,
                 int64_t end) {
-  using Wide = ComputeType<T>;
-  const int64_t step_a = space.a[space.rank - 1], step_b = space.b[space.rank - 1];
-  WalkRows(space, begin, end, [&](int64_t at_a, int64_t at_b, int64_t at, int64_t n) {
-    const T* x = static_cast<const T*>(a) + at_a;
-    const T* y = static_cast<const T*>(b) + at_b;
-    T* z = static_cast<T*>(out) + at;
+  const int64_t step_a = space.Steps(0), step_b = space.Steps(1);
+  WalkRows<2>(space, begin, end, [&](const std::array<int64_t, 2>& from, int64_t at, int64_t n) {
+    const T* x = static_cast<const T*>(a) + from[0];
+    const T* y = static_cast<const T*>(b) + from[1];
+    Result* z = static_cast<Result*>(out) + at;
     for (int64_t i = 0; i < n; ++i) {
-      z[i] =
-          static_cast<T>(Op()(static_cast<Wide>(x[i * step_a]), static_cast<Wide>(y[i * step_b])));
+      z[i] = static_cast<Result>(
+          kFunction(static_cast<Wide>(x[i * step_a]), static_cast<Wide>(y[i * step_b])));
     }
   });
 }
 
+constexpr auto kAdd = [](auto a, auto b) { return a + b; };
+constexpr auto kSub = [](auto a, auto b) { return a - b; };
+constexpr auto kMul = [](auto a, auto b) { return a * b; };
+constexpr auto kDiv = [](auto a, auto b) { return a / b; };
+constexpr auto kMax = [](auto a, auto b) { return kLargerFirst(b, a) ? b : a; };
+constexpr auto kMin = [](auto a, auto b) { return kSmallerFirst(b, a) ? b : a; };
+constexpr auto kEqual = [](auto a, auto b) { return a == b; };
+constexpr auto kLess = [](auto a, auto b) { return a < b; };
+constexpr auto kLessOrEqual = [](auto a, auto b) { return a <= b; };
+constexpr auto kGreater = [](auto a, auto b) { return b < a; };
+constexpr auto kGreaterOrEqual = [](auto a, auto b) { return b <= a; };
+constexpr auto kAnd = [](auto a, auto b) { return a & b; };
+constexpr auto kOr = [](auto a, auto b) { return a | b; };
+constexpr auto kXor = [](auto a, auto b) { return a ^ b; };
+
+// Squares, by far the most common powers, are a product: exact in f64 for narrower types, so
+// rounded once like the reference's power.
+template <typename T>
+constexpr auto kPow = [](auto a, auto b) {
+  const double x = static_cast<double>(a);
+  if (!std::is_same_v<T, double> && b == 2) return ConvertTo<T>(x * x);
+  return ConvertTo<T>(std::pow(x, static_cast<double>(b)));
+};
+
+template <typename T>
+BinaryFn FindArithmetic(std::string_view op) {
+  using Wide = ComputeType<T>;
+  if (op == "Add") return BinaryLoop<kAdd, T, Wide, T>;
+  if (op == "Sub") return BinaryLoop<kSub, T, Wide, T>;
+  if (op == "Mul") return BinaryLoop<kMul, T, Wide, T>;
+  using Native = NativeType<T>;
+  if (op == "Max") return BinaryLoop<kMax, T, Native, T>;
+  if (op == "Min") return BinaryLoop<kMin, T, Native, T>;
+  if (op == "Less") return BinaryLoop<kLess, T, Native, bool>;
+  if (op == "LessOrEqual") return BinaryLoop<kLessOrEqual, T, Native, bool>;
+  if (op == "Greater") return BinaryLoop<kGreater, T, Native, bool>;
+  if (op == "GreaterOrEqual") return BinaryLoop<kGreaterOrEqual, T, Native, bool>;
+  if constexpr (kIsFloating<T>) {
+    if (op == "Div") return BinaryLoop<kDiv, T, Wide, T>;
+    if (op == "Pow") return BinaryLoop<kPow<T>, T, Native, T>;
+  } else {
+    if (op == "BitwiseAnd") return BinaryLoop<kAnd, T, T, T>;
+    if (op == "BitwiseOr") return BinaryLoop<kOr, T, T, T>;
+    if (op == "BitwiseXor") return BinaryLoop<kXor, T, T, T>;
+  }
+  return nullptr;
+}
+
+BinaryFn FindLogic(std::string_view op) {
+  if (op == "And") return BinaryLoop<kAnd, bool, bool, bool>;
+  if (op == "Or") return BinaryLoop<kOr, bool, bool, bool>;
+  if (op == "Xor") return BinaryLoop<kXor, bool, bool, bool>;
+  return nullptr;
+}
+
+// Both operands must have one type.
 BinaryFn FindBinary(const NodeQuery& query) {
-  if (query.inputs.size() != 2 || !HasInput(query, 0) || !HasOutput(query, 0)) return nullptr;
-  const DType dtype = query.outputs[0]->dtype;
-  if (dtype == DType::kF32 || dtype == DType::kBool || !AllOf(query, dtype)) return nullptr;
+  if (query.inputs.size() != 2 || !HasInput(query, 0) || !HasInput(query, 1)) return nullptr;
+  const DType dtype = query.inputs[0]->dtype;
+  if (query.inputs[1]->dtype != dtype || !HasOutput(query, 0)) return nullptr;
   BinaryFn function = nullptr;
-  (void)VisitNumeric(dtype, [&](auto tag) {  // ok: numeric types only
+  (void)VisitAll(dtype, [&](auto tag) {  // ok: all types
     using T = typename decltype(tag)::type;
-    if (query.op == "Add") function = BinaryLoop<T, std::plus<>>;
-    if (query.op == "Sub") function = BinaryLoop<T, std::minus<>>;
-    if (query.op == "Mul") function = BinaryLoop<T, std::multiplies<>>;
-    if constexpr (kIsFloating<T>) {
-      if (query.op == "Div") function = BinaryLoop<T, std::divides<>>;
+    if (query.op == "Equal" && !std::is_same_v<T, float>) {
+      function = BinaryLoop<kEqual, T, NativeType<T>, bool>;
+    } else if constexpr (std::is_same_v<T, bool>) {
+      function = FindLogic(query.op);
+    } else if constexpr (std::is_same_v<T, float>) {  // the rest is SIMD's
+      if (query.op == "Pow") function = BinaryLoop<kPow<T>, T, T, T>;
+    } else {
+      function = FindArithmetic<T>(query.op);
     }
     return absl::OkStatus();
   });
@@ -73,11 +133,8 @@ std::optional<KernelVariant> Match(const NodeQuery& query, int) {
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelRequest& request) {
-  const NodeQuery& query = request.query;
-  return std::make_unique<BinaryKernel>(
-      FindBinary(query),
-      MakeBroadcastSpace(query.inputs[0]->shape, query.inputs[1]->shape, query.outputs[0]->shape),
-      request.threads);
+  return std::make_unique<BinaryKernel>(FindBinary(request.query), BroadcastSpaceOf(request.query),
+                                        request.threads);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// f32 Add, Sub, Mul, Div with broadcasting. The index space is collapsed when the kernel is
-// prepared (broadcast_space.h); along its last dim each operand either steps by one or stands
-// still, which gives three loops. Most nodes collapse to one row.
+// f32 elementwise ops of two operands with broadcasting; comparisons give bools. The index space is
+// collapsed when the kernel is prepared (broadcast_space.h); along its last dim each operand either
+// steps by one or stands still, which gives three loops. Most nodes collapse to one row.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/cpu/simd_binary.cc"
 #include "ops/cpu/simd_targets.h"
@@ -9,13 +9,54 @@
 #include "ops/cpu/broadcast_space.h"
 #include "ops/cpu/simd_math-inl.h"
 
+// One line per op: the type of its result, and what it is of d, x and y. NaN in either operand of
+// Max and Min gives NaN.
+#ifndef MILLRACE_BINARY_OPS
+#define MILLRACE_BINARY_OPS(OP)                                              \
+  OP(Add, float, hn::Add(x, y))                                              \
+  OP(Sub, float, hn::Sub(x, y))                                              \
+  OP(Mul, float, hn::Mul(x, y))                                              \
+  OP(Div, float, hn::Div(x, y))                                              \
+  OP(Max, float, hn::IfThenElse(hn::Or(hn::Gt(y, x), hn::IsNaN(y)), y, x))   \
+  OP(Min, float, hn::IfThenElse(hn::Or(hn::Lt(y, x), hn::IsNaN(y)), y, x))   \
+  OP(PRelu, float, hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(x, y), x)) \
+  OP(Equal, bool, hn::Eq(x, y))                                              \
+  OP(Greater, bool, hn::Gt(x, y))                                            \
+  OP(GreaterOrEqual, bool, hn::Ge(x, y))                                     \
+  OP(Less, bool, hn::Lt(x, y))                                               \
+  OP(LessOrEqual, bool, hn::Le(x, y))
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace millrace {
 namespace HWY_NAMESPACE {
 
+// Results of whole vectors and of the first `count` lanes: numbers, or bools from a mask.
+template <class D>
+HWY_INLINE void StoreAll(hn::Vec<D> v, D d, float* to) {
+  hn::StoreU(v, d, to);
+}
+template <class D>
+HWY_INLINE void StoreSome(hn::Vec<D> v, D d, float* to, size_t count) {
+  StoreFirst(v, d, to, count);
+}
+template <class D>
+HWY_INLINE void StoreAll(hn::Mask<D> mask, D, bool* to) {
+  const hn::RebindToSigned<D> di;
+  const hn::Rebind<uint8_t, D> d8;
+  const auto ones = hn::IfThenElseZero(hn::RebindMask(di, mask), hn::Set(di, 1));
+  hn::StoreU(hn::DemoteTo(d8, ones), d8, reinterpret_cast<uint8_t*>(to));
+}
+template <class D>
+HWY_INLINE void StoreSome(hn::Mask<D> mask, D d, bool* to, size_t count) {
+  bool lanes[hn::MaxLanes(d)];
+  StoreAll(mask, d, lanes);
+  for (size_t i = 0; i < count; ++i) to[i] = lanes[i];
+}
+
 // One row; an operand that stands still is read once. `out` may be `a` or `b` where that one steps.
-template <bool kStepA, bool kStepB, class Op>
-HWY_INLINE void BinaryRow(const float* a, const float* b, float* out, int64_t length, Op op) {
+template <bool kStepA, bool kStepB, class Result, class Op>
+HWY_INLINE void BinaryRow(const float* a, const float* b, Result* out, int64_t length, Op op) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d), n = static_cast<size_t>(length);
   const auto still_a = hn::Set(d, kStepA ? 0.0f : *a), still_b = hn::Set(d, kStepB ? 0.0f : *b);
@@ -23,52 +64,52 @@ HWY_INLINE void BinaryRow(const float* a, const float* b, float* out, int64_t le
   const auto load_b = [&](size_t i) HWY_ATTR { return kStepB ? hn::LoadU(d, b + i) : still_b; };
   size_t i = 0;
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    const auto x = op(load_a(i), load_b(i)), y = op(load_a(i + lanes), load_b(i + lanes));
-    hn::StoreU(x, d, out + i);
-    hn::StoreU(y, d, out + i + lanes);
+    const auto x = op(d, load_a(i), load_b(i)), y = op(d, load_a(i + lanes), load_b(i + lanes));
+    StoreAll(x, d, out + i);
+    StoreAll(y, d, out + i + lanes);
   }
-  for (; i + lanes <= n; i += lanes) hn::StoreU(op(load_a(i), load_b(i)), d, out + i);
+  for (; i + lanes <= n; i += lanes) StoreAll(op(d, load_a(i), load_b(i)), d, out + i);
   if (i == n) return;
   const auto x = kStepA ? LoadFirst(d, a + i, n - i) : still_a;
   const auto y = kStepB ? LoadFirst(d, b + i, n - i) : still_b;
-  StoreFirst(op(x, y), d, out + i, n - i);
+  StoreSome(op(d, x, y), d, out + i, n - i);
 }
 
-template <bool kStepA, bool kStepB, class Op>
-HWY_INLINE void BinaryRows(const BroadcastSpace& space, const float* a, const float* b, float* out,
+template <bool kStepA, bool kStepB, class Result, class Op>
+HWY_INLINE void BinaryRows(const BroadcastSpace& space, const float* a, const float* b, Result* out,
                            int64_t begin, int64_t end, Op op) {
   if (space.rank == 1) {
     return BinaryRow<kStepA, kStepB>(a + (kStepA ? begin : 0), b + (kStepB ? begin : 0),
                                      out + begin, end - begin, op);
   }
-  WalkRows(space, begin, end, [&](int64_t at_a, int64_t at_b, int64_t at, int64_t n) HWY_ATTR {
-    BinaryRow<kStepA, kStepB>(a + at_a, b + at_b, out + at, n, op);
-  });
+  WalkRows<2>(space, begin, end,
+              [&](const std::array<int64_t, 2>& from, int64_t at, int64_t n) HWY_ATTR {
+                BinaryRow<kStepA, kStepB>(a + from[0], b + from[1], out + at, n, op);
+              });
 }
 
-template <class Op>
-HWY_INLINE void BinaryLoop(const BroadcastSpace& space, const float* a, const float* b, float* out,
+template <class Result, class Op>
+HWY_INLINE void BinaryLoop(const BroadcastSpace& space, const float* a, const float* b, void* out,
                            int64_t begin, int64_t end, Op op) {
-  const int last = space.rank - 1;
-  if (space.a[last] != 0 && space.b[last] != 0) {
-    BinaryRows<true, true>(space, a, b, out, begin, end, op);
-  } else if (space.b[last] == 0) {
-    BinaryRows<true, false>(space, a, b, out, begin, end, op);
+  auto* to = static_cast<Result*>(out);
+  if (space.Steps(0) && space.Steps(1)) {
+    BinaryRows<true, true>(space, a, b, to, begin, end, op);
+  } else if (space.Steps(0)) {
+    BinaryRows<true, false>(space, a, b, to, begin, end, op);
   } else {
-    BinaryRows<false, true>(space, a, b, out, begin, end, op);
+    BinaryRows<false, true>(space, a, b, to, begin, end, op);
   }
 }
 
-#define MILLRACE_BINARY(name)                                                             \
-  void name##All(const BroadcastSpace& space, const float* a, const float* b, float* out, \
-                 int64_t begin, int64_t end) {                                            \
-    BinaryLoop(space, a, b, out, begin, end,                                              \
-               [](auto x, auto y) HWY_ATTR { return hn::name(x, y); });                   \
+#define MILLRACE_BINARY(name, Result, body)                                                \
+  void name##All(const BroadcastSpace& space, const float* a, const float* b, void* out,   \
+                 int64_t begin, int64_t end) {                                             \
+    BinaryLoop<Result>(space, a, b, out, begin, end, [](auto d, auto x, auto y) HWY_ATTR { \
+      (void)d;                                                                             \
+      return body;                                                                         \
+    });                                                                                    \
   }
-MILLRACE_BINARY(Add)
-MILLRACE_BINARY(Sub)
-MILLRACE_BINARY(Mul)
-MILLRACE_BINARY(Div)
+MILLRACE_BINARY_OPS(MILLRACE_BINARY)
 #undef MILLRACE_BINARY
 
 }  // namespace HWY_NAMESPACE
@@ -83,19 +124,18 @@ HWY_AFTER_NAMESPACE();
 namespace millrace {
 namespace {
 
-HWY_EXPORT(AddAll);
-HWY_EXPORT(SubAll);
-HWY_EXPORT(MulAll);
-HWY_EXPORT(DivAll);
+#define MILLRACE_EXPORT(name, Result, body) HWY_EXPORT(name##All);
+MILLRACE_BINARY_OPS(MILLRACE_EXPORT)
+#undef MILLRACE_EXPORT
 
-using BinaryFn = void (*)(const BroadcastSpace& space, const float* a, const float* b, float* out,
+using BinaryFn = void (*)(const BroadcastSpace& space, const float* a, const float* b, void* out,
                           int64_t begin, int64_t end);
 
 BinaryFn FindBinary(std::string_view op) {
-  if (op == "Add") return MILLRACE_SIMD_FUNCTION(AddAll);
-  if (op == "Sub") return MILLRACE_SIMD_FUNCTION(SubAll);
-  if (op == "Mul") return MILLRACE_SIMD_FUNCTION(MulAll);
-  if (op == "Div") return MILLRACE_SIMD_FUNCTION(DivAll);
+#define MILLRACE_FIND(name, Result, body) \
+  if (op == #name) return MILLRACE_SIMD_FUNCTION(name##All);
+  MILLRACE_BINARY_OPS(MILLRACE_FIND)
+#undef MILLRACE_FIND
   return nullptr;
 }
 
@@ -107,9 +147,9 @@ class BinaryKernel final : public Kernel {
   absl::Status Run(const KernelArgs& args) override {
     const auto* a = static_cast<const float*>(args.inputs[0]);
     const auto* b = static_cast<const float*>(args.inputs[1]);
-    auto* out = static_cast<float*>(args.outputs[0]);
-    ParallelFor(threads_, space_.count, space_.count, 64,
-                [&](int64_t begin, int64_t end) { function_(space_, a, b, out, begin, end); });
+    ParallelFor(threads_, space_.count, space_.count, 64, [&](int64_t begin, int64_t end) {
+      function_(space_, a, b, args.outputs[0], begin, end);
+    });
     return absl::OkStatus();
   }
 
@@ -119,17 +159,18 @@ class BinaryKernel final : public Kernel {
   const int threads_;
 };
 
+// Max and Min may have any number of operands: the others are the reference's.
 std::optional<KernelVariant> Match(const NodeQuery& query, int) {
-  if (FindBinary(query.op) == nullptr || !AllOf(query, DType::kF32)) return std::nullopt;
+  if (query.inputs.size() != 2 || FindBinary(query.op) == nullptr) return std::nullopt;
+  for (const auto& input : query.inputs) {
+    if (!input.has_value() || input->dtype != DType::kF32) return std::nullopt;
+  }
   return DenseVariant(query, "simd");
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelRequest& request) {
-  const NodeQuery& query = request.query;
-  return std::make_unique<BinaryKernel>(
-      FindBinary(query.op),
-      MakeBroadcastSpace(query.inputs[0]->shape, query.inputs[1]->shape, query.outputs[0]->shape),
-      request.threads);
+  return std::make_unique<BinaryKernel>(FindBinary(request.query.op),
+                                        BroadcastSpaceOf(request.query), request.threads);
 }
 
 }  // namespace

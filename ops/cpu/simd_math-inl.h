@@ -2,10 +2,10 @@
 // per target (foreach_target.h).
 //
 // Accuracy, as tests/ops/cpu_simd_math_test.cc measures it against f64 over all ranges, in units in
-// the last place: Exp, Erf and Tanh 2, Sigmoid 3, Gelu 5, with fused multiply-add; without (SSE4)
-// up to 3, and Gelu 80 in its far left tail. GeluTanh loses up to 200 there, where the exponent is
-// itself a rounded polynomial. NaN gives NaN, infinities give the limits, results below the
-// smallest normal are rounded, not flushed.
+// the last place: Log 1, Exp, Erf and Tanh 2, Softplus and Sigmoid 3, Gelu 5, with fused
+// multiply-add; without (SSE4) up to 3, and Gelu 80 in its far left tail. GeluTanh loses up to 200
+// there, where the exponent is itself a rounded polynomial. NaN gives NaN, infinities give the
+// limits, results below the smallest normal are rounded, not flushed.
 //
 // The polynomials are minimax fits (Remez) of the function named beside them.
 #if defined(MILLRACE_OPS_CPU_SIMD_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -15,6 +15,7 @@
 #define MILLRACE_OPS_CPU_SIMD_MATH_INL_H_
 #endif
 
+#include <cmath>
 #include <cstdint>
 
 #include "hwy/highway.h"
@@ -84,6 +85,31 @@ HWY_INLINE hn::Vec<D> Exp(D d, hn::Vec<D> x) {
   return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
 
+// log x = n ln 2 + log m with m in [sqrt(1/2), sqrt 2), and log(1 + f) = f - f^2 / 2 + f^3 P(f).
+template <class D>
+HWY_INLINE hn::Vec<D> Log(D d, hn::Vec<D> x) {
+  // (log(1 + f) - f + f^2 / 2) / f^3
+  static constexpr float kCoefficients[] = {3.333331253e-01f,  -2.500000952e-01f, 2.000212404e-01f,
+                                            -1.666800544e-01f, 1.421943963e-01f,  -1.240532212e-01f,
+                                            1.188878727e-01f,  -1.167769562e-01f, 6.747755051e-02f};
+  const hn::RebindToSigned<D> di;
+  const auto zero = hn::Zero(d), infinity = hn::Inf(d);
+  const auto subnormal = hn::Lt(x, hn::Set(d, 1.17549435e-38f));
+  const auto scaled = hn::IfThenElse(subnormal, hn::Mul(x, hn::Set(d, 8388608.0f)), x);  // 2^23
+  const auto bits = hn::BitCast(di, scaled);
+  const auto n = hn::ShiftRight<23>(hn::Sub(bits, hn::Set(di, 0x3f3504f3)));  // of sqrt(1/2)
+  const auto f = hn::Sub(hn::BitCast(d, hn::Sub(bits, hn::ShiftLeft<23>(n))), hn::Set(d, 1.0f));
+  const auto power = hn::Sub(hn::ConvertTo(d, n), hn::IfThenElseZero(subnormal, hn::Set(d, 23.0f)));
+  const auto square = hn::Mul(f, f);
+  auto y = hn::Mul(hn::Mul(square, f), Polynomial(d, f, kCoefficients));
+  y = hn::MulAdd(power, hn::Set(d, -2.12194440e-4f), y);
+  y = hn::NegMulAdd(square, hn::Set(d, 0.5f), y);
+  y = hn::MulAdd(power, hn::Set(d, 0.693359375f), hn::Add(f, y));
+  y = hn::IfThenElse(hn::Eq(x, zero), hn::Neg(infinity), y);
+  y = hn::IfThenElse(hn::Lt(x, zero), hn::Set(d, NAN), y);
+  return hn::IfThenElse(hn::Or(hn::IsNaN(x), hn::Eq(x, infinity)), x, y);
+}
+
 // Small |x|: odd polynomial. Else (1 - t) / (1 + t), t = e^(-2 |x|), which cancels nothing.
 template <class D>
 HWY_INLINE hn::Vec<D> Tanh(D d, hn::Vec<D> x) {
@@ -142,6 +168,25 @@ HWY_INLINE hn::Vec<D> Sigmoid(D d, hn::Vec<D> x) {
   const auto t = Exp(d, hn::Neg(hn::Abs(x)));
   const auto numerator = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), t, one);
   return hn::Div(numerator, hn::Add(one, t));
+}
+
+// log(1 + e^x) = max(x, 0) + log(1 + t), t = e^-|x|. With u = 1 + t rounded, log(1 + t) is log u
+// and what the rounding left over, (t - (u - 1)) / u.
+template <class D>
+HWY_INLINE hn::Vec<D> Softplus(D d, hn::Vec<D> x) {
+  const auto one = hn::Set(d, 1.0f);
+  const auto t = Exp(d, hn::Neg(hn::Abs(x)));
+  const auto u = hn::Add(one, t);
+  const auto rest = hn::Div(hn::Sub(t, hn::Sub(u, one)), u);
+  const auto y = hn::Add(hn::Max(x, hn::Zero(d)), hn::Add(Log(d, u), rest));
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
+// e^x - 1 = 2 t / (1 - t), t = tanh(x / 2), for x <= 0, where nothing cancels.
+template <class D>
+HWY_INLINE hn::Vec<D> ExpMinus1(D d, hn::Vec<D> x) {
+  const auto t = Tanh(d, hn::Mul(x, hn::Set(d, 0.5f)));
+  return hn::Div(hn::Add(t, t), hn::Sub(hn::Set(d, 1.0f), t));
 }
 
 // x Phi(x), with Phi(-|x|) = erfc(|x| / sqrt 2) / 2. Below -14.5 the result is no float but 0.

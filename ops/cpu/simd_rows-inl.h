@@ -1,4 +1,4 @@
-// Sums and maxima over rows and columns of f32, for every Highway target. Included once per target.
+// Maps, sums and maxima of rows of f32, for every Highway target. Included once per target.
 #if defined(MILLRACE_OPS_CPU_SIMD_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MILLRACE_OPS_CPU_SIMD_ROWS_INL_H_
 #undef MILLRACE_OPS_CPU_SIMD_ROWS_INL_H_
@@ -13,6 +13,21 @@
 HWY_BEFORE_NAMESPACE();
 namespace millrace {
 namespace HWY_NAMESPACE {
+
+// out[i] = op(in[i]): whole vectors and one partial one. `out` may be `in`.
+template <class Op>
+HWY_INLINE void UnaryRow(const float* in, float* out, size_t count, Op op) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  size_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    const auto a = op(hn::LoadU(d, in + i)), b = op(hn::LoadU(d, in + i + lanes));
+    hn::StoreU(a, d, out + i);
+    hn::StoreU(b, d, out + i + lanes);
+  }
+  for (; i + lanes <= count; i += lanes) hn::StoreU(op(hn::LoadU(d, in + i)), d, out + i);
+  if (i < count) StoreFirst(op(LoadFirst(d, in + i, count - i)), d, out + i, count - i);
+}
 
 // Sum of map(x[i]) over a row. f32 lanes are added up in f64 every kBlock elements, so that the
 // error does not grow with the length of the row. map(0) is not added for the lanes beyond the end.

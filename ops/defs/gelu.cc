@@ -14,23 +14,15 @@ constexpr double kSqrtHalf = std::numbers::sqrt2 / 2;
 constexpr double kTanhScale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;  // sqrt(2/pi)
 constexpr double kCubic = 0.044715;
 
-struct ExactFn {
-  template <typename C>
-  static C Apply(C x) {
-    return C(0.5) * x * (1 + std::erf(x * C(kSqrtHalf)));
-  }
-};
-struct TanhFn {
-  template <typename C>
-  static C Apply(C x) {
-    return C(0.5) * x * (1 + std::tanh(C(kTanhScale) * (x + C(kCubic) * x * x * x)));
-  }
-};
+double Exact(double x) { return 0.5 * x * (1 + std::erf(x * kSqrtHalf)); }
+double WithTanh(double x) {
+  return 0.5 * x * (1 + std::tanh(kTanhScale * (x + kCubic * x * x * x)));
+}
 
 bool IsTanh(const Attrs& attrs) { return attrs.String("approximate", "none") == "tanh"; }
 
 absl::Status Reference(const ReferenceContext& c) {
-  return IsTanh(c.attrs) ? MapFloats<TanhFn>(c) : MapFloats<ExactFn>(c);
+  return IsTanh(c.attrs) ? MapFloats<WithTanh>(c) : MapFloats<Exact>(c);
 }
 
 // d/dx x Phi(x) = Phi(x) + x phi(x), phi being the density.

@@ -1,5 +1,8 @@
-// Sums and means over axes: ReduceSum (axes are an operand), ReduceMean (axes are an attribute),
-// and GlobalAveragePool, the mean over all spatial dims.
+// Reductions over axes. Each is a function of a row, the elements that become one of the result;
+// its gradient is a formula. ReduceSum takes its axes as an operand, the others as an attribute;
+// GlobalAveragePool is the mean over all spatial dims. Of no elements: 0 for sums, 1 for the
+// product, -inf for logarithms, the lowest (highest) value for the maximum (minimum), NaN for the
+// mean. Of integers, what is no integer is truncated.
 #include <algorithm>
 
 #include "graph/strings.h"
@@ -7,6 +10,7 @@
 #include "ops/dtypes.h"
 #include "ops/gradient.h"
 #include "ops/index_walk.h"
+#include "ops/ordering.h"
 #include "ops/reference_dispatch.h"
 #include "ops/sharding.h"
 
@@ -38,15 +42,16 @@ Shape ReducedShape(const Shape& from, const std::vector<int>& axes, bool keep) {
 
 // --- The axes of each op -----------------------------------------------------------------------
 
-// ReduceSum: no axes means all dims, or none with noop_with_empty_axes.
-std::vector<int64_t> SumAxes(std::vector<int64_t> axes, const Attrs& attrs, int rank) {
+// An operand: none means all dims, or none with noop_with_empty_axes.
+std::vector<int64_t> OperandAxes(std::vector<int64_t> axes, const Attrs& attrs, int rank) {
   return axes.empty() && !attrs.Bool("noop_with_empty_axes", false) ? AllDims(rank) : axes;
 }
 
-std::vector<int64_t> MeanAxes(const Attrs& attrs, int rank) {
-  std::vector<int64_t> axes = attrs.Ints("axes");
-  return axes.empty() ? AllDims(rank) : axes;
+std::vector<int64_t> AttributeAxes(const Attrs& attrs, int rank) {
+  return OperandAxes(attrs.Ints("axes"), {}, rank);
 }
+
+std::vector<int64_t> SpatialAxes(const Attrs&, int rank) { return AllDims(rank, 2); }
 
 // --- Inference ---------------------------------------------------------------------------------
 
@@ -57,115 +62,220 @@ absl::Status InferReduced(InferContext& c, std::span<const int64_t> axes, bool k
   return absl::OkStatus();
 }
 
-absl::Status InferSum(InferContext& c) {
+absl::Status InferByOperand(InferContext& c) {
   std::vector<int64_t> axes;
   if (c.has_input(1)) {
     MILLRACE_ASSIGN_OR_RETURN(axes, ConstantInts(c, 1, "axes", kMaxRank));
   }
-  return InferReduced(c, SumAxes(axes, c.attrs(), c.input(0).shape.rank()),
+  return InferReduced(c, OperandAxes(axes, c.attrs(), c.input(0).shape.rank()),
                       c.attrs().Bool("keepdims", true));
 }
 
-absl::Status InferMean(InferContext& c) {
-  return InferReduced(c, MeanAxes(c.attrs(), c.input(0).shape.rank()),
+absl::Status InferByAttribute(InferContext& c) {
+  return InferReduced(c, AttributeAxes(c.attrs(), c.input(0).shape.rank()),
                       c.attrs().Bool("keepdims", true));
 }
 
 absl::Status InferPool(InferContext& c) {
   const int rank = c.input(0).shape.rank();
   if (rank < 3) return BadInputError(StrCat("X must be [N,C,spatial...], but has rank ", rank));
-  return InferReduced(c, AllDims(rank, 2), true);
+  return InferReduced(c, SpatialAxes({}, rank), true);
 }
 
 // --- Reference ---------------------------------------------------------------------------------
 
-// Sums over `axes`, divided by how many there are where `mean`; no elements sum to 0, and their
-// mean is NaN.
-absl::Status Reduce(const Tensor& x, std::span<const int64_t> axes, bool mean, Tensor& out) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<int> normal, NormalizeAxes(axes, x.shape().rank()));
-  const Shape kept = DenseStrides(ReducedShape(x.shape(), normal, true));
-  Shape out_strides;
-  double count = 1;
-  for (int d = 0; d < x.shape().rank(); ++d) {
-    out_strides.push_back(Contains(normal, d) ? 0 : kept[d]);
-    if (Contains(normal, d)) count *= static_cast<double>(x.shape()[d]);
+// Sum of map(x) over a row: of floats as double, of integers modulo 2^64.
+template <typename Row, typename F>
+auto SumOf(const Row& row, F&& map) {
+  using Sum = SumType<typename Row::value_type>;
+  Sum sum = 0;
+  for (auto x : row) sum += map(static_cast<Sum>(x));
+  return sum;
+}
+
+template <typename Row>
+double DoubleSum(const Row& row) {
+  double sum = 0;
+  for (auto x : row) sum += static_cast<double>(x);
+  return sum;
+}
+
+constexpr auto kSum = [](const auto& row) { return SumOf(row, [](auto x) { return x; }); };
+constexpr auto kSumSquare = [](const auto& row) {
+  return SumOf(row, [](auto x) { return x * x; });
+};
+constexpr auto kMean = [](const auto& row) {
+  return DoubleSum(row) / static_cast<double>(row.size());
+};
+constexpr auto kProduct = [](const auto& row) {
+  SumType<typename std::decay_t<decltype(row)>::value_type> product = 1;
+  for (auto x : row) product *= static_cast<decltype(product)>(x);
+  return product;
+};
+constexpr auto kL1 = [](const auto& row) {
+  using T = typename std::decay_t<decltype(row)>::value_type;
+  SumType<T> sum = 0;
+  for (T x : row) {
+    const auto wide = static_cast<SumType<T>>(x);
+    sum += std::is_signed_v<T> && std::signbit(static_cast<double>(x)) ? -wide : wide;
+  }
+  return sum;
+};
+constexpr auto kL2 = [](const auto& row) {
+  double sum = 0;
+  for (auto x : row) sum += static_cast<double>(x) * static_cast<double>(x);
+  return std::sqrt(sum);
+};
+constexpr auto kLogSum = [](const auto& row) { return std::log(DoubleSum(row)); };
+// `nothing` if the row is empty.
+template <auto kGoesFirst, typename Row, typename T>
+T FirstOf(const Row& row, T nothing) {
+  if (row.empty()) return nothing;
+  T first = row[0];
+  for (T x : row) first = kGoesFirst(x, first) ? x : first;
+  return first;
+}
+// Exponentials are taken relative to the largest, so that none overflows.
+constexpr auto kLogSumExp = [](const auto& row) {
+  if (row.empty()) return -std::numeric_limits<double>::infinity();
+  const auto largest = static_cast<double>(FirstOf<kLargerFirst>(row, row[0]));
+  if (std::isinf(largest)) return largest;
+  double sum = 0;
+  for (auto x : row) sum += std::exp(static_cast<double>(x) - largest);
+  return largest + std::log(sum);
+};
+
+template <typename T>
+T Lowest() {
+  using Limits = std::numeric_limits<T>;
+  return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+}
+template <typename T>
+T Highest() {
+  using Limits = std::numeric_limits<T>;
+  return Limits::has_infinity ? Limits::infinity() : Limits::max();
+}
+constexpr auto kMax = [](const auto& row) {
+  return FirstOf<kLargerFirst>(row, Lowest<typename std::decay_t<decltype(row)>::value_type>());
+};
+constexpr auto kMin = [](const auto& row) {
+  return FirstOf<kSmallerFirst>(row, Highest<typename std::decay_t<decltype(row)>::value_type>());
+};
+
+// Each element of the result is kReduce(row), a row being a vector of NativeType.
+template <auto kReduce>
+absl::Status Reduce(const Tensor& x, std::span<const int64_t> axes, Tensor& out) {
+  const Shape& from = x.shape();
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<int> normal, NormalizeAxes(axes, from.rank()));
+  const Shape strides = DenseStrides(from);
+  Shape kept, kept_strides, reduced, reduced_strides;
+  for (int d = 0; d < from.rank(); ++d) {
+    const bool reduces = Contains(normal, d);
+    (reduces ? reduced : kept).push_back(from[d]);
+    (reduces ? reduced_strides : kept_strides).push_back(strides[d]);
   }
   return VisitNumeric(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T* from = x.data<T>().data();
-    std::vector<SumType<T>> sums(out.num_elements());
-    WalkIndices<2>(x.shape(), {DenseStrides(x.shape()), out_strides},
-                   [&](const std::array<int64_t, 2>& at) {
-                     sums[at[1]] += static_cast<SumType<T>>(from[at[0]]);
-                   });
-    const std::span<T> to = out.mutable_data<T>();
-    for (size_t i = 0; i < to.size(); ++i) {
-      if constexpr (kIsFloating<T>) {
-        to[i] = Narrow<T>(mean ? sums[i] / count : sums[i]);
-      } else {
-        to[i] = Narrow<T>(sums[i]);
-      }
-    }
+    const T* data = x.data<T>().data();
+    T* to = out.mutable_data<T>().data();
+    std::vector<NativeType<T>> row;
+    WalkIndices<1>(kept, {kept_strides}, [&](const std::array<int64_t, 1>& start) {
+      row.clear();
+      WalkIndices<1>(reduced, {reduced_strides}, [&](const std::array<int64_t, 1>& at) {
+        row.push_back(static_cast<NativeType<T>>(data[start[0] + at[0]]));
+      });
+      *to++ = ConvertTo<T>(kReduce(row));
+    });
     return absl::OkStatus();
   });
+}
+
+using AxesFn = std::vector<int64_t> (*)(const Attrs& attrs, int rank);
+
+template <auto kReduce, AxesFn kAxes = AttributeAxes>
+absl::Status Reference(const ReferenceContext& c) {
+  return Reduce<kReduce>(c.inputs[0], kAxes(c.attrs, c.inputs[0].shape().rank()), c.outputs[0]);
 }
 
 absl::Status SumReference(const ReferenceContext& c) {
   std::vector<int64_t> axes;
   if (c.inputs.size() > 1 && c.inputs[1].has_data()) axes = IntsOf(c.inputs[1]);
-  axes = SumAxes(axes, c.attrs, c.inputs[0].shape().rank());
-  return Reduce(c.inputs[0], axes, /*mean=*/false, c.outputs[0]);
-}
-
-absl::Status MeanReference(const ReferenceContext& c) {
-  return Reduce(c.inputs[0], MeanAxes(c.attrs, c.inputs[0].shape().rank()), /*mean=*/true,
-                c.outputs[0]);
-}
-
-absl::Status PoolReference(const ReferenceContext& c) {
-  return Reduce(c.inputs[0], AllDims(c.inputs[0].shape().rank(), 2), /*mean=*/true, c.outputs[0]);
+  axes = OperandAxes(axes, c.attrs, c.inputs[0].shape().rank());
+  return Reduce<kSum>(c.inputs[0], axes, c.outputs[0]);
 }
 
 // --- Gradient ----------------------------------------------------------------------------------
 
-// Spreads the result's gradient, scaled, over what was summed.
-void Spread(Forward& f, std::span<const int64_t> axes, bool mean) {
-  if (!f.wants(0)) return;
+// The forward node with y and dy reshaped so that they broadcast with x.
+struct Reduced {
+  Term x, y, dy;
+  Shape shape;                // of x
+  std::vector<int64_t> axes;  // in order
+};
+
+absl::Status GradientOver(GradientContext& c, std::span<const int64_t> axes,
+                          Term (*formula)(const Reduced& r)) {
+  Forward f(c);
+  if (!f.wants(0)) return absl::OkStatus();
   const Shape& from = f.input_type(0).shape;
-  const std::vector<int> normal = *NormalizeAxes(axes, from.rank());  // inference checked them
-  Term dy = f.output_grad(0);
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<int> normal, NormalizeAxes(axes, from.rank()));
   const Shape kept = ReducedShape(from, normal, true);
-  if (kept != f.output_type(0).shape) dy = Reshape(dy, kept);
-  if (mean) {
-    double count = 1;
-    for (int d : normal) count *= static_cast<double>(from[d]);
-    if (count > 0) dy = dy * (1 / count);
-  }
-  f.set_grad(0, kept == from ? dy : Apply("Expand", {dy, Ints(*dy.builder, from.dims())}));
+  const bool reshapes = kept != f.output_type(0).shape;
+  f.set_grad(0, formula({.x = f.input(0),
+                         .y = reshapes ? Reshape(f.output(0), kept) : f.output(0),
+                         .dy = reshapes ? Reshape(f.output_grad(0), kept) : f.output_grad(0),
+                         .shape = from,
+                         .axes = {normal.begin(), normal.end()}}));
+  return absl::OkStatus();
 }
+
+template <Term (*kFormula)(const Reduced&), AxesFn kAxes = AttributeAxes>
+absl::Status Gradient(GradientContext& c) {
+  Forward f(c);
+  return GradientOver(c, kAxes(f.attrs(), f.input_type(0).shape.rank()), kFormula);
+}
+
+Term OfSum(const Reduced& r) { return ExpandTo(r.dy, r.shape); }
+
+Term OfMean(const Reduced& r) {
+  double count = 1;
+  for (int64_t d : r.axes) count *= static_cast<double>(r.shape[static_cast<int>(d)]);
+  return ExpandTo(count > 0 ? r.dy * (1 / count) : r.dy, r.shape);
+}
+
+// Equal parts for all that are equal to the result.
+Term OfExtremum(const Reduced& r) {
+  const Term winners = CastTo(EqualTo(r.x, r.y), r.x.dtype);
+  return r.dy / Sum(winners, r.axes, /*keep=*/true) * winners;
+}
+
+Term OfProduct(const Reduced& r) {
+  const Term is_zero = EqualTo(r.x, 0);
+  const Term rest = Select(is_zero, Scalar(r.x, 1), r.x);
+  Attrs attrs;
+  attrs.Set("axes", r.axes);
+  const Term product = Apply("ReduceProd", {rest}, std::move(attrs));
+  const Term zeros = Sum(CastTo(is_zero, r.x.dtype), r.axes, /*keep=*/true);
+  return r.dy * ProductSlope(is_zero, rest, product, zeros);
+}
+
+Term OfL1(const Reduced& r) { return r.dy * Apply("Sign", {r.x}); }
+// Not differentiable where all elements are 0: 0 there.
+Term OfL2(const Reduced& r) {
+  const Term is_zero = EqualTo(r.y, 0);
+  return Select(is_zero, Scalar(r.x, 0), r.dy / r.y) * r.x;
+}
+Term OfSumSquare(const Reduced& r) { return (2 * r.dy) * r.x; }
+Term OfLogSum(const Reduced& r) { return ExpandTo(r.dy * Apply("Exp", {-r.y}), r.shape); }
+Term OfLogSumExp(const Reduced& r) { return r.dy * Apply("Exp", {r.x - r.y}); }
 
 absl::Status SumGradient(GradientContext& c) {
   Forward f(c);
   std::vector<int64_t> axes;
   if (f.has_input(1)) {
-    const std::optional<Tensor> constant = ConstantTensor(c.builder.graph(), f.input(1).id);
-    MILLRACE_CHECK(constant.has_value());  // inference asked for it
-    axes = IntsOf(*constant);
+    MILLRACE_ASSIGN_OR_RETURN(axes, f.KnownInts(1));
   }
-  Spread(f, SumAxes(axes, f.attrs(), f.input_type(0).shape.rank()), /*mean=*/false);
-  return absl::OkStatus();
-}
-
-absl::Status MeanGradient(GradientContext& c) {
-  Forward f(c);
-  Spread(f, MeanAxes(f.attrs(), f.input_type(0).shape.rank()), /*mean=*/true);
-  return absl::OkStatus();
-}
-
-absl::Status PoolGradient(GradientContext& c) {
-  Forward f(c);
-  Spread(f, AllDims(f.input_type(0).shape.rank(), 2), /*mean=*/true);
-  return absl::OkStatus();
+  return GradientOver(c, OperandAxes(axes, f.attrs(), f.input_type(0).shape.rank()), OfSum);
 }
 
 // --- Work and sharding -------------------------------------------------------------------------
@@ -176,115 +286,157 @@ Work ReduceWork(const NodeQuery& query) {
   return work;
 }
 
-// For each dim of the input with at least two elements, the dim of the result it became, -1 where
-// it was summed. A query has no operand data, so this is read off the shapes; nullopt where they
-// leave it open ([4,4] -> [4]).
-std::optional<std::vector<int>> ResultDims(const Shape& in, const Shape& out) {
-  std::vector<int> first(in.rank(), -1), last(in.rank(), -1);
-  if (in.rank() == out.rank()) {
-    for (int d = 0; d < in.rank(); ++d) first[d] = in[d] == out[d] ? d : -1;
-    return first;
-  }
-  int j = 0;  // the result's dims are some of the input's, in order: matched from both ends
-  for (int d = 0; d < in.rank() && j < out.rank(); ++d) {
-    if (in[d] == out[j]) first[d] = j++;
-  }
-  j = out.rank() - 1;
-  for (int d = in.rank() - 1; d >= 0 && j >= 0; --d) {
-    if (in[d] == out[j]) last[d] = j--;
-  }
-  for (int d = 0; d < in.rank(); ++d) {
-    if (first[d] != last[d] && in[d] > 1) return std::nullopt;
-  }
-  return first;
-}
-
-std::vector<ShardingRule> ReduceRules(const NodeQuery& query, Reduction reduction) {
+// `combines`: how results of parts of a row make up the whole row's; nullopt when they do not.
+// `passes`: reductions that the op commutes with. `axes`: nullopt where the query leaves them open.
+std::vector<ShardingRule> ReduceRules(const NodeQuery& query,
+                                      const std::optional<std::vector<int64_t>>& axes,
+                                      std::optional<Reduction> combines,
+                                      std::span<const Reduction> passes) {
   std::vector<ShardingRule> rules;
-  const Shape& in = query.inputs[0]->shape;
-  const std::optional<std::vector<int>> to = ResultDims(in, query.outputs[0]->shape);
-  for (int d = 0; to.has_value() && d < in.rank(); ++d) {
-    if (!Divisible(in, d)) continue;
-    const bool summed = (*to)[d] < 0;
+  const Shape &in = query.inputs[0]->shape, &out = query.outputs[0]->shape;
+  const auto reduced = NormalizeAxes(axes.value_or(std::vector<int64_t>()), in.rank());
+  for (int d = 0, to = 0; axes.has_value() && reduced.ok() && d < in.rank(); ++d) {
+    const bool reduces = Contains(*reduced, d);
+    const int own = to;  // the dim of the result
+    if (!reduces || out.rank() == in.rank()) ++to;
+    if (!Divisible(in, d) || (reduces && !combines.has_value())) continue;
     ShardingRule rule =
-        ReplicateAll(query, StrCat(summed ? "split reduced dim " : "split dim ", d));
+        ReplicateAll(query, StrCat(reduces ? "split reduced dim " : "split dim ", d));
     rule.inputs[0] = ShardDim(d);
-    rule.outputs[0] = summed ? Partial(reduction) : ShardDim((*to)[d]);
+    rule.outputs[0] = reduces ? Partial(*combines) : ShardDim(own);
     rules.push_back(std::move(rule));
   }
-  AddPartialRules(query, 0, kLinearReductions, rules);
+  AddPartialRules(query, 0, passes, rules);
   return rules;
 }
 
+std::optional<std::vector<int64_t>> AxesOf(const NodeQuery& query, AxesFn axes) {
+  return axes(query.attrs, query.inputs[0]->shape.rank());
+}
+
 std::vector<ShardingRule> SumRules(const NodeQuery& query) {
-  return ReduceRules(query, Reduction::kSum);
+  std::optional<std::vector<int64_t>> axes = std::vector<int64_t>();
+  if (query.inputs.size() > 1 && query.inputs[1].has_value()) {
+    const auto known = query.known.find(1);
+    axes = known != query.known.end() ? std::optional(known->second) : std::nullopt;
+  }
+  if (axes.has_value()) axes = OperandAxes(*axes, query.attrs, query.inputs[0]->shape.rank());
+  return ReduceRules(query, axes, Reduction::kSum, kLinearReductions);
 }
+
+// A mean of integers is rounded: no part of another mean.
+template <AxesFn kAxes = AttributeAxes>
 std::vector<ShardingRule> MeanRules(const NodeQuery& query) {
-  return ReduceRules(query, Reduction::kMean);
+  if (!IsFloat(query.inputs[0]->dtype)) {
+    return ReduceRules(query, AxesOf(query, kAxes), std::nullopt, {});
+  }
+  return ReduceRules(query, AxesOf(query, kAxes), Reduction::kMean, kLinearReductions);
+}
+template <Reduction kReduction>
+std::vector<ShardingRule> OwnRules(const NodeQuery& query) {
+  static constexpr Reduction kOwn[] = {kReduction};
+  return ReduceRules(query, AxesOf(query, AttributeAxes), kReduction, kOwn);
+}
+// Sums of something else than the elements.
+std::vector<ShardingRule> NormRules(const NodeQuery& query) {
+  return ReduceRules(query, AxesOf(query, AttributeAxes), Reduction::kSum, {});
+}
+std::vector<ShardingRule> WholeRowRules(const NodeQuery& query) {
+  return ReduceRules(query, AxesOf(query, AttributeAxes), std::nullopt, {});
 }
 
-AttrSpec KeepDims() {
-  return {.name = "keepdims",
-          .kind = AttrKind::kBool,
-          .default_value = true,
-          .doc = "reduced dims stay, with size 1"};
-}
+// --- Definitions -------------------------------------------------------------------------------
 
-OpDef Mean(std::string name, std::string doc) {
+OpDef Reducing(std::string name, std::string doc, ReferenceFn reference, GradientFn gradient,
+               ShardingFn sharding) {
   return {.name = std::move(name),
           .doc = std::move(doc),
+          .inputs = {{.name = "data", .dtypes = NumericTypes(), .same_as = "T"}},
+          .outputs = {{.name = "reduced", .same_as = "T"}},
+          .attrs = {{.name = "axes",
+                     .kind = AttrKind::kInts,
+                     .doc = "the dims to reduce; absent or empty: all of them"},
+                    {.name = "keepdims",
+                     .kind = AttrKind::kBool,
+                     .default_value = true,
+                     .doc = "reduced dims stay, with size 1"}},
           .fusion = FusionClass::kReduction,
-          .infer = nullptr,
-          .sharding = MeanRules,
+          .infer = InferByAttribute,
+          .reference = reference,
+          .gradient = gradient,
+          .sharding = sharding,
           .work = ReduceWork};
 }
 
 }  // namespace
 
 OpDef ReduceSumOp() {
-  return {.name = "ReduceSum",
-          .doc = "Sums over axes",
-          .inputs = {{.name = "data", .dtypes = NumericTypes(), .same_as = "T"},
-                     {.name = "axes",
-                      .dtypes = {DType::kI64},
-                      .optional = true,
-                      .doc = "the dims to sum over; absent or empty: all of them"}},
-          .outputs = {{.name = "reduced", .same_as = "T"}},
-          .attrs = {KeepDims(),
-                    {.name = "noop_with_empty_axes",
-                     .kind = AttrKind::kBool,
-                     .default_value = false,
-                     .doc = "absent or empty axes: none of them"}},
-          .traits = {.host_inputs = {1}},
-          .fusion = FusionClass::kReduction,
-          .infer = InferSum,
-          .reference = SumReference,
-          .gradient = SumGradient,
-          .sharding = SumRules,
-          .work = ReduceWork};
-}
-
-OpDef ReduceMeanOp() {
-  OpDef op = Mean("ReduceMean", "Means over axes");
-  op.inputs = {{.name = "data", .dtypes = FloatTypes(), .same_as = "T"}};
-  op.outputs = {{.name = "reduced", .same_as = "T"}};
-  op.attrs = {{.name = "axes",
-               .kind = AttrKind::kInts,
-               .doc = "the dims to average over; absent or empty: all of them"},
-              KeepDims()};
-  op.infer = InferMean;
-  op.reference = MeanReference;
-  op.gradient = MeanGradient;
+  OpDef op = Reducing("ReduceSum", "Sums over axes", SumReference, SumGradient, SumRules);
+  op.inputs.push_back({.name = "axes",
+                       .dtypes = {DType::kI64},
+                       .optional = true,
+                       .doc = "the dims to sum over; absent or empty: all of them"});
+  op.attrs[0] = {.name = "noop_with_empty_axes",
+                 .kind = AttrKind::kBool,
+                 .default_value = false,
+                 .doc = "absent or empty axes: none of them"};
+  op.traits.host_inputs = {1};
+  op.infer = InferByOperand;
   return op;
 }
 
+OpDef ReduceMeanOp() {
+  return Reducing("ReduceMean", "Means over axes", Reference<kMean>, Gradient<OfMean>, MeanRules<>);
+}
+
+OpDef ReduceMaxOp() {
+  return Reducing("ReduceMax", "Largest elements over axes", Reference<kMax>, Gradient<OfExtremum>,
+                  OwnRules<Reduction::kMax>);
+}
+
+OpDef ReduceMinOp() {
+  return Reducing("ReduceMin", "Smallest elements over axes", Reference<kMin>, Gradient<OfExtremum>,
+                  OwnRules<Reduction::kMin>);
+}
+
+OpDef ReduceProdOp() {
+  return Reducing("ReduceProd", "Products over axes", Reference<kProduct>, Gradient<OfProduct>,
+                  OwnRules<Reduction::kProd>);
+}
+
+OpDef ReduceL1Op() {
+  return Reducing("ReduceL1", "Sums of magnitudes over axes", Reference<kL1>, Gradient<OfL1>,
+                  NormRules);
+}
+
+OpDef ReduceL2Op() {
+  return Reducing("ReduceL2", "Euclidean norms over axes", Reference<kL2>, Gradient<OfL2>,
+                  WholeRowRules);
+}
+
+OpDef ReduceSumSquareOp() {
+  return Reducing("ReduceSumSquare", "Sums of squares over axes", Reference<kSumSquare>,
+                  Gradient<OfSumSquare>, NormRules);
+}
+
+OpDef ReduceLogSumOp() {
+  return Reducing("ReduceLogSum", "Logarithms of sums over axes", Reference<kLogSum>,
+                  Gradient<OfLogSum>, WholeRowRules);
+}
+
+OpDef ReduceLogSumExpOp() {
+  return Reducing("ReduceLogSumExp", "Logarithms of sums of exponentials over axes",
+                  Reference<kLogSumExp>, Gradient<OfLogSumExp>, WholeRowRules);
+}
+
 OpDef GlobalAveragePoolOp() {
-  OpDef op = Mean("GlobalAveragePool", "The mean of each channel");
+  OpDef op =
+      Reducing("GlobalAveragePool", "The mean of each channel", Reference<kMean, SpatialAxes>,
+               Gradient<OfMean, SpatialAxes>, MeanRules<SpatialAxes>);
   op.inputs = {{.name = "X", .dtypes = FloatTypes(), .same_as = "T", .doc = "[N,C,spatial...]"}};
   op.outputs = {{.name = "Y", .same_as = "T", .doc = "[N,C,1...]"}};
+  op.attrs = {};
   op.infer = InferPool;
-  op.reference = PoolReference;
-  op.gradient = PoolGradient;
   return op;
 }
 

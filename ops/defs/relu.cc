@@ -23,8 +23,7 @@ absl::Status Reference(const ReferenceContext& c) {
 absl::Status Gradient(GradientContext& c) {
   Forward f(c);
   const Term dy = f.output_grad(0);
-  const Term positive = Apply("Greater", {f.output(0), Scalar(dy, 0)});
-  if (f.wants(0)) f.set_grad(0, {dy.builder, Apply("Where", {positive, dy, Scalar(dy, 0)}).id});
+  if (f.wants(0)) f.set_grad(0, Select(0 < f.output(0), dy, Scalar(dy, 0)));
   return absl::OkStatus();
 }
 

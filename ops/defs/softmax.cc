@@ -1,3 +1,4 @@
+// Softmax and LogSoftmax along an axis, and Hardmax: 1 at the first largest element, else 0.
 #include <algorithm>
 #include <limits>
 
@@ -5,6 +6,7 @@
 #include "ops/axes.h"
 #include "ops/dtypes.h"
 #include "ops/gradient.h"
+#include "ops/ordering.h"
 #include "ops/reference_dispatch.h"
 #include "ops/sharding.h"
 
@@ -18,43 +20,84 @@ absl::Status Infer(InferContext& c) {
   return absl::OkStatus();
 }
 
-// Reads each row before it writes it, so the result may lie on the input.
+// One row: `size` elements, `stride` apart. The result may lie on the input.
 template <typename T>
-void Softmax(const T* x, T* y, const AxisView& view) {
-  for (int64_t row = 0; row < view.outer * view.inner; ++row) {
-    const int64_t start = row / view.inner * view.size * view.inner + row % view.inner;
-    double largest = -std::numeric_limits<double>::infinity(), sum = 0;
-    for (int64_t i = 0; i < view.size; ++i) {
-      largest = std::max(largest, static_cast<double>(x[start + i * view.inner]));
-    }
-    for (int64_t i = 0; i < view.size; ++i) {
-      sum += std::exp(static_cast<double>(x[start + i * view.inner]) - largest);
-    }
-    for (int64_t i = 0; i < view.size; ++i) {
-      const int64_t at = start + i * view.inner;
-      y[at] = Narrow<T>(std::exp(static_cast<double>(x[at]) - largest) / sum);
-    }
-  }
+struct Row {
+  const T* x;
+  T* y;
+  int64_t size, stride;
+
+  double at(int64_t i) const { return static_cast<double>(x[i * stride]); }
+  void set(int64_t i, double value) const { y[i * stride] = Narrow<T>(value); }
+};
+
+template <typename T>
+double LargestOf(const Row<T>& row) {
+  double largest = -std::numeric_limits<double>::infinity();
+  for (int64_t i = 0; i < row.size; ++i) largest = std::max(largest, row.at(i));
+  return largest;
 }
 
+// Of exponentials relative to the largest, so that none overflows.
+template <typename T>
+double SumOfExponentials(const Row<T>& row, double largest) {
+  double sum = 0;
+  for (int64_t i = 0; i < row.size; ++i) sum += std::exp(row.at(i) - largest);
+  return sum;
+}
+
+constexpr auto kSoftmax = [](const auto& row) {
+  const double largest = LargestOf(row), sum = SumOfExponentials(row, largest);
+  for (int64_t i = 0; i < row.size; ++i) row.set(i, std::exp(row.at(i) - largest) / sum);
+};
+
+constexpr auto kLogSoftmax = [](const auto& row) {
+  const double largest = LargestOf(row), log_sum = std::log(SumOfExponentials(row, largest));
+  for (int64_t i = 0; i < row.size; ++i) row.set(i, row.at(i) - largest - log_sum);
+};
+
+constexpr auto kHardmax = [](const auto& row) {
+  int64_t first = 0;
+  for (int64_t i = 1; i < row.size; ++i) {
+    if (kLargerFirst(row.at(i), row.at(first))) first = i;
+  }
+  for (int64_t i = 0; i < row.size; ++i) row.set(i, i == first ? 1 : 0);
+};
+
+template <auto kOfRow>
 absl::Status Reference(const ReferenceContext& c) {
   const Shape& shape = c.inputs[0].shape();
   MILLRACE_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(c.attrs.Int("axis", -1), shape.rank()));
+  const AxisView view = ViewAround(shape, axis);
   return VisitFloats(c.inputs[0].dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    Softmax(c.inputs[0].data<T>().data(), c.outputs[0].mutable_data<T>().data(),
-            ViewAround(shape, axis));
+    const T* x = c.inputs[0].data<T>().data();
+    T* y = c.outputs[0].mutable_data<T>().data();
+    for (int64_t row = 0; row < view.outer * view.inner; ++row) {
+      const int64_t start = row / view.inner * view.size * view.inner + row % view.inner;
+      kOfRow(Row<T>{x + start, y + start, view.size, view.inner});
+    }
     return absl::OkStatus();
   });
 }
 
 // dx = y * (dy - sum(dy * y)).
-absl::Status Gradient(GradientContext& c) {
+absl::Status SoftmaxGradient(GradientContext& c) {
   Forward f(c);
   if (!f.wants(0)) return absl::OkStatus();
   const Term y = f.output(0), dy = f.output_grad(0);
   const int64_t axis = f.attrs().Int("axis", -1);
   f.set_grad(0, y * (dy - Sum(dy * y, {&axis, 1}, /*keep=*/true)));
+  return absl::OkStatus();
+}
+
+// dx = dy - exp(y) * sum(dy).
+absl::Status LogSoftmaxGradient(GradientContext& c) {
+  Forward f(c);
+  if (!f.wants(0)) return absl::OkStatus();
+  const Term dy = f.output_grad(0);
+  const int64_t axis = f.attrs().Int("axis", -1);
+  f.set_grad(0, dy - Apply("Exp", {f.output(0)}) * Sum(dy, {&axis, 1}, /*keep=*/true));
   return absl::OkStatus();
 }
 
@@ -72,24 +115,41 @@ Work SoftmaxWork(const NodeQuery& query) {
   return work;
 }
 
-}  // namespace
-
-OpDef SoftmaxOp() {
-  return {.name = "Softmax",
-          .doc = "exp(X) divided by its sum along an axis",
+OpDef OfRows(std::string name, std::string doc, ReferenceFn reference, GradientFn gradient) {
+  return {.name = std::move(name),
+          .doc = std::move(doc),
           .inputs = {{.name = "input", .dtypes = FloatTypes(), .same_as = "T"}},
           .outputs = {{.name = "output", .same_as = "T"}},
           .attrs = {{.name = "axis",
                      .kind = AttrKind::kInt,
                      .default_value = int64_t{-1},
-                     .doc = "the axis whose elements sum to 1"}},
+                     .doc = "the axis of a row"}},
           .traits = {.in_place = {{0, 0}}},
           .fusion = FusionClass::kReduction,
           .infer = Infer,
-          .reference = Reference,
-          .gradient = Gradient,
+          .reference = reference,
+          .gradient = gradient,
           .sharding = Rules,
           .work = SoftmaxWork};
+}
+
+}  // namespace
+
+OpDef SoftmaxOp() {
+  return OfRows("Softmax", "exp(X) divided by its sum along an axis", Reference<kSoftmax>,
+                SoftmaxGradient);
+}
+
+OpDef LogSoftmaxOp() {
+  return OfRows("LogSoftmax", "The logarithm of Softmax along an axis", Reference<kLogSoftmax>,
+                LogSoftmaxGradient);
+}
+
+OpDef HardmaxOp() {
+  OpDef op = OfRows("Hardmax", "1 at the first largest element along an axis, else 0",
+                    Reference<kHardmax>, ZeroGradient);
+  op.tier = 2;
+  return op;
 }
 
 }  // namespace millrace

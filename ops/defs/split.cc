@@ -78,9 +78,7 @@ absl::Status Gradient(GradientContext& c) {
                             NormalizeAxis(f.attrs().Int("axis", 0), whole.shape.rank()));
   std::vector<int64_t> sizes;
   if (f.has_input(1)) {
-    const std::optional<Tensor> constant = ConstantTensor(c.builder.graph(), f.input(1).id);
-    MILLRACE_CHECK(constant.has_value());  // inference asked for it
-    sizes = IntsOf(*constant);
+    MILLRACE_ASSIGN_OR_RETURN(sizes, f.KnownInts(1));
   } else {
     MILLRACE_ASSIGN_OR_RETURN(sizes, EqualSizes(whole.shape[axis], f.num_outputs()));
   }
@@ -92,12 +90,9 @@ absl::Status Gradient(GradientContext& c) {
     }
     Shape shape = whole.shape;
     shape[axis] = sizes[i];
-    const Term like{&c.builder, {}, whole.dtype};
-    parts.push_back(Apply("Expand", {Scalar(like, 0), Ints(c.builder, shape.dims())}));
+    parts.push_back(Zeros(c.builder, {whole.dtype, shape}));
   }
-  Attrs attrs;
-  attrs.Set("axis", int64_t{axis});
-  f.set_grad(0, Apply("Concat", parts, std::move(attrs)));
+  f.set_grad(0, Apply("Concat", parts, AxisAttr(axis)));
   return absl::OkStatus();
 }
 

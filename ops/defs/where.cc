@@ -35,13 +35,8 @@ absl::Status Gradient(GradientContext& c) {
   const Term dy = f.output_grad(0), zero = Scalar(dy, 0);
   const Shape& from = f.output_type(0).shape;
   const Term condition = f.input(0);
-  const auto where = [&](const Term& a, const Term& b) {
-    Term result = Apply("Where", {condition, a, b});
-    result.dtype = dy.dtype;
-    return result;
-  };
-  if (f.wants(1)) f.set_grad(1, SumTo(where(dy, zero), from, f.input_type(1).shape));
-  if (f.wants(2)) f.set_grad(2, SumTo(where(zero, dy), from, f.input_type(2).shape));
+  if (f.wants(1)) f.set_grad(1, SumTo(Select(condition, dy, zero), from, f.input_type(1).shape));
+  if (f.wants(2)) f.set_grad(2, SumTo(Select(condition, zero, dy), from, f.input_type(2).shape));
   return absl::OkStatus();
 }
 

@@ -24,6 +24,7 @@ NodeQuery Query(std::string op, int64_t axis) {
   query.attrs.Set("alpha", 1.0);
   query.inputs = {kMatrix, std::nullopt, kVector};
   query.outputs = {kMatrix};
+  query.known = {{1, {0, -1}}, {2, {}}};
   return query;
 }
 
@@ -73,6 +74,9 @@ TEST(SavedTargetTest, AnswersWhatItWasToldAndNothingElse) {
   other = Query("Softmax", 1);
   other.attrs.Set("alpha", int64_t{1});  // 1 is not 1.0
   EXPECT_TRUE(target.Variants(other).empty());
+  other = Query("Softmax", 1);
+  other.known[1] = {0, -2};
+  EXPECT_TRUE(target.Variants(other).empty());
 }
 
 TEST(SavedTargetTest, ALaterAnswerReplaces) {
@@ -112,6 +116,8 @@ TEST(SavedTargetTest, FaultsOfAFileAreAllReported) {
               HasSubstr("/scratch_bytes: out of range"));
   EXPECT_THAT(errors("\"time_us\": 0.1", "\"time_us\": \"nan\""), HasSubstr("/time_us"));
   EXPECT_THAT(errors("\"epilogues\"", "\"epilogue\""), HasSubstr("did you mean 'epilogues'?"));
+  EXPECT_THAT(errors("\"1\": [0", "\"01\": [0"),
+              HasSubstr("/known/01: not the place of an operand"));
   EXPECT_THAT(errors("\"Softmax\"", "5"), HasSubstr("/answers/1/op: wrong kind of value"));
   EXPECT_THAT(errors("millrace-target", "millrace-graph"), HasSubstr("not this kind of file"));
   const std::string twice = errors("\"op\": \"Relu\", \"attrs\": {\"alpha\": 1.0, \"axis\": 0}",
@@ -129,6 +135,21 @@ class EchoTarget : public Target {
     return {v};
   }
 };
+
+TEST(QueryForTest, KnowsSmallConstantsOfIntegers) {
+  GraphBuilder builder;
+  const ValueId x = builder.Input("x", kMatrix);
+  const ValueId axes = builder.Constant("axes", Tensor::Of<int64_t>({2}, {0, -1}));
+  const ValueId k = builder.Constant("k", Tensor::Scalar<int32_t>(3));
+  const ValueId many = builder.Constant("many", Tensor::Zeros({DType::kI64, {65}}));
+  const ValueId real = builder.Constant("real", Tensor::Scalar(1.0f));
+  builder.Op("Nope", {axes, x, ValueId(), k, many, real});
+
+  const NodeQuery query = QueryFor(builder.graph(), NodeId(0));
+
+  const std::map<int, std::vector<int64_t>> expected = {{0, {0, -1}}, {3, {3}}};
+  EXPECT_EQ(query.known, expected);
+}
 
 TEST(SavedTargetTest, SavesTheAnswersForEveryNodeNestedOnesToo) {
   GraphBuilder inner;

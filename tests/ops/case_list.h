@@ -24,8 +24,14 @@ class CaseList {
     return RandomTensor({DType::kI64, shape}, ++seed_, static_cast<double>(low),
                         static_cast<double>(high));
   }
+  Tensor Bits(const Shape& shape, int64_t high) {
+    return RandomTensor({DType::kU64, shape}, ++seed_, 0, static_cast<double>(high));
+  }
   static Tensor List(const std::vector<int64_t>& values) {
     return Tensor::FromSpan<int64_t>({static_cast<int64_t>(values.size())}, values);
+  }
+  static Tensor Matrix(int64_t rows, const std::vector<int64_t>& values) {
+    return List(values).Reshaped({rows, static_cast<int64_t>(values.size()) / rows});
   }
 
   void Add(std::string_view op, std::vector<Tensor> inputs, Attrs attrs = {}, int num_outputs = 1) {
@@ -43,6 +49,8 @@ class CaseList {
   uint64_t seed_ = 0;
 };
 
+void AddElementwiseCases(CaseList& l);
+void AddMoveCases(CaseList& l);
 void AddNormalizationCases(CaseList& l);
 void AddPoolCases(CaseList& l);
 void AddRecurrentCases(CaseList& l);

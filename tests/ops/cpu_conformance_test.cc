@@ -142,14 +142,33 @@ Shape Narrowed(std::mt19937& random, const Shape& full) {
 }
 
 TEST_F(CpuConformance, BinaryF32) {
-  for (const char* op : {"Add", "Sub", "Mul", "Div"}) {
+  for (const char* op : {"Add", "Sub", "Mul", "Div", "Max", "Min", "PRelu", "Equal", "Greater",
+                         "GreaterOrEqual", "Less", "LessOrEqual"}) {
     for (int i = 0; i < 40; ++i) {
       const Shape full = RandomShape(0, 4);
-      const Tensor a = F32(i % 2 ? full : Narrowed(random_, full));
-      const Tensor b = F32(i % 2 ? Narrowed(random_, full) : full);
+      const bool one_way = op == std::string_view("PRelu");
+      Tensor a = F32(i % 2 || one_way ? full : Narrowed(random_, full));
+      Tensor b = F32(i % 2 || one_way ? Narrowed(random_, full) : full);
+      for (int64_t k = 0; k < b.num_elements(); k += 3) b.Set(k, 1);  // some are equal
+      for (int64_t k = 0; k < a.num_elements(); k += 2) a.Set(k, 1);
       Check(MakeCase(op, {}, {a, b}), kExact, "simd");
     }
   }
+}
+
+TEST_F(CpuConformance, BinaryF32WithNaN) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+  const Tensor a = Tensor::Of<float>({9}, {nan, 1, nan, inf, -inf, 0, -0.0f, 2, 3});
+  const Tensor b = Tensor::Of<float>({9}, {1, nan, nan, -inf, -inf, -0.0f, 0, 2, 4});
+  for (const char* op :
+       {"Max", "Min", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}) {
+    Check(MakeCase(op, {}, {a, b}), kExact, "simd");
+  }
+}
+
+TEST_F(CpuConformance, ManyOperandsAreTheReferences) {
+  Check(MakeCase("Max", {}, {F32({3}), F32({3}), F32({3})}), kExact, "reference");
+  Check(MakeCase("Min", {}, {F32({3})}), kExact, "reference");
 }
 
 TEST_F(CpuConformance, BinaryLargeEnoughForATeam) {
@@ -162,7 +181,8 @@ TEST_F(CpuConformance, BinaryOfEveryNumericType) {
   for (int d = 0; d < kNumDTypes; ++d) {
     const DType dtype = static_cast<DType>(d);
     if (dtype == DType::kBool) continue;
-    for (const char* op : {"Add", "Sub", "Mul", "Div"}) {
+    for (const char* op : {"Add", "Sub", "Mul", "Div", "Max", "Min", "Equal", "Greater",
+                           "GreaterOrEqual", "Less", "LessOrEqual"}) {
       const bool integer_div = IsInteger(dtype) && std::string_view(op) == "Div";
       const std::string_view fast = dtype == DType::kF32 ? "simd"
                                     : integer_div        ? "reference"
@@ -176,6 +196,50 @@ TEST_F(CpuConformance, BinaryOfEveryNumericType) {
   }
 }
 
+TEST_F(CpuConformance, LogicAndBits) {
+  const Tensor a = RandomTensor(random_, DType::kBool, {3, 1, 17}, 1);
+  const Tensor b = RandomTensor(random_, DType::kBool, {5, 17}, 1);
+  for (const char* op : {"And", "Or", "Xor", "Equal"}) {
+    Check(MakeCase(op, {}, {a, b}), kExact, "loop");
+  }
+  for (DType dtype : {DType::kI8, DType::kU16, DType::kI32, DType::kU64}) {
+    const Tensor x = RandomTensor(random_, dtype, {3, 1, 17}, 100);
+    const Tensor y = RandomTensor(random_, dtype, {5, 17}, 100);
+    for (const char* op : {"BitwiseAnd", "BitwiseOr", "BitwiseXor"}) {
+      Check(MakeCase(op, {}, {x, y}), kExact, "loop");
+    }
+  }
+}
+
+TEST_F(CpuConformance, Pow) {
+  for (DType dtype : {DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
+    Tensor x = RandomTensor(random_, dtype, {7, 33}, 3);
+    Check(MakeCase("Pow", {}, {x, Tensor::Scalar(2.0f)}), kExact,
+          dtype == DType::kF32 ? "loop" : "reference");
+    Tensor n = RandomTensor(random_, dtype, {33}, 3);
+    n.Set(5, 2);
+    Check(MakeCase("Pow", {}, {x, n}), kExact, "loop");
+  }
+}
+
+TEST_F(CpuConformance, Where) {
+  for (int d = 0; d < kNumDTypes; ++d) {
+    const DType dtype = static_cast<DType>(d);
+    for (int i = 0; i < 20; ++i) {
+      const Shape full = RandomShape(0, 4);
+      const auto some = [&](DType type, bool whole) {
+        return RandomTensor(random_, type, whole ? full : Narrowed(random_, full), 100);
+      };
+      const Tensor c = some(DType::kBool, i % 3 == 0), x = some(dtype, i % 3 == 1);
+      Check(MakeCase("Where", {}, {c, x, some(dtype, i % 3 == 2)}), kExact,
+            SizeOf(dtype) >= 4 ? "simd" : "reference");
+    }
+  }
+  Check(MakeCase("Where", {},
+                 {RandomTensor(random_, DType::kBool, {300, 1}, 1), F32({300, 257}), F32({})}),
+        kExact, "simd");
+}
+
 TEST_F(CpuConformance, IntegersWrapAround) {
   const Tensor a = Tensor::Of<int8_t>({3}, {127, -128, 100});
   Check(MakeCase("Add", {}, {a, a}), kExact, "loop");
@@ -183,13 +247,18 @@ TEST_F(CpuConformance, IntegersWrapAround) {
 }
 
 TEST_F(CpuConformance, UnaryF32) {
-  for (const char* op : {"Relu", "Tanh", "Erf", "Gelu", "Exp", "Sqrt", "Sigmoid"}) {
-    const bool exact = op == std::string_view("Relu") || op == std::string_view("Sqrt");
+  const std::vector<std::string_view> kExactOps = {"Relu", "Sqrt",  "Neg",   "Abs",       "Sign",
+                                                   "Ceil", "Floor", "Round", "Reciprocal"};
+  for (const char* op :
+       {"Relu", "Tanh",     "Erf",       "Gelu", "Exp",   "Sqrt",        "Sigmoid",
+        "Neg",  "Abs",      "Sign",      "Ceil", "Floor", "Round",       "Reciprocal",
+        "Log",  "Softplus", "LeakyRelu", "Elu",  "Swish", "HardSigmoid", "HardSwish"}) {
+    const bool exact = std::find(kExactOps.begin(), kExactOps.end(), op) != kExactOps.end();
     // The reference's own Gelu, in f32, loses what 1 + erf cancels: 1e-6 of x.
     const Tolerance tolerance = exact ? kExact : Tolerance{4e-6, 1e-6};
     for (int i = 0; i < 12; ++i) {
       Tensor x = F32(RandomShape(0, 4), 4);
-      if (op == std::string_view("Sqrt")) {
+      if (op == std::string_view("Sqrt") || op == std::string_view("Log")) {
         for (int64_t k = 0; k < x.num_elements(); ++k) x.Set(k, std::abs(x.AsDouble(k)));
       }
       Check(MakeCase(op, {}, {x}), tolerance, "simd");
@@ -197,6 +266,12 @@ TEST_F(CpuConformance, UnaryF32) {
     Check(MakeCase(op, {}, {RandomTensor(random_, DType::kF64, {7, 3}, 1)}), {1e-15, 1e-15},
           "reference");
   }
+  const Attrs alpha = MakeAttrs({{"alpha", 0.7}});
+  for (const char* op : {"LeakyRelu", "Elu", "Swish"}) {
+    Check(MakeCase(op, alpha, {F32({1000}, 6)}), {1e-6, 1e-6}, "simd");
+  }
+  Check(MakeCase("HardSigmoid", MakeAttrs({{"alpha", 0.3}, {"beta", 0.4}}), {F32({1000}, 6)}),
+        {1e-6, 1e-6}, "simd");
   const Attrs tanh = MakeAttrs({{"approximate", std::string("tanh")}});
   Check(MakeCase("Gelu", tanh, {F32({1000}, 6)}), {4e-6, 1e-6}, "simd");
   Check(MakeCase("Gelu", {}, {F32({70001}, 6)}), {4e-6, 1e-6}, "simd");  // large enough for a team
@@ -206,9 +281,22 @@ TEST_F(CpuConformance, UnaryF32AtTheEdges) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
   const Tensor x =
       Tensor::Of<float>({9}, {0.0f, -0.0f, inf, -inf, nan, 1e-40f, -1e-40f, 88.8f, -200});
-  for (const char* op : {"Relu", "Tanh", "Erf", "Exp", "Sigmoid", "Sqrt"}) {
+  for (const char* op :
+       {"Relu", "Tanh", "Erf", "Exp", "Sigmoid", "Sqrt", "Neg", "Abs", "Sign", "Ceil", "Floor",
+        "Round", "Reciprocal", "Log", "Softplus", "LeakyRelu", "Elu", "HardSigmoid"}) {
     Check(MakeCase(op, {}, {x}), {1e-37, 1e-6}, "simd");
   }
+}
+
+TEST_F(CpuConformance, Clip) {
+  const float nan = std::nanf("");
+  const Tensor x = Tensor::Of<float>({6}, {-3, 0.5f, 3, nan, -INFINITY, INFINITY});
+  const Tensor low = Tensor::Scalar(-1.0f), high = Tensor::Of<float>({1}, {1});
+  Check(MakeCase("Clip", {}, {x}), kExact, "simd");
+  Check(MakeCase("Clip", {}, {x, low}), kExact, "simd");
+  Check(MakeCase("Clip", {}, {x, Tensor(), high}), kExact, "simd");
+  Check(MakeCase("Clip", {}, {x, high, low}), kExact, "simd");
+  Check(MakeCase("Clip", {}, {F32({3, 70001}), low, high}), kExact, "simd");
 }
 
 // --- Rows ---------------------------------------------------------------------------------------
@@ -216,9 +304,11 @@ TEST_F(CpuConformance, Softmax) {
   for (int i = 0; i < 40; ++i) {
     const Shape shape = RandomShape(1, 4);
     const int64_t axis = static_cast<int64_t>(random_() % (2 * shape.rank())) - shape.rank();
-    Check(MakeCase("Softmax", MakeAttrs({{"axis", axis}}), {F32(shape, 10)}), {1e-12, 4e-6},
-          "simd");
+    const Attrs attrs = MakeAttrs({{"axis", axis}});
+    Check(MakeCase("Softmax", attrs, {F32(shape, 10)}), {1e-12, 4e-6}, "simd");
+    Check(MakeCase("LogSoftmax", attrs, {F32(shape, 10)}), {2e-6, 1e-6}, "simd");
   }
+  Check(MakeCase("LogSoftmax", {}, {F32({64, 1100}, 30)}), {1e-5, 1e-6}, "simd");
   Check(MakeCase("Softmax", {}, {F32({64, 1100}, 30)}), {1e-12, 4e-6}, "simd");
   Check(MakeCase("Softmax", MakeAttrs({{"axis", int64_t{1}}}), {F32({20, 60, 70}, 30)}),
         {1e-12, 4e-6}, "simd");
@@ -273,6 +363,45 @@ TEST_F(CpuConformance, ReduceMeanAndGlobalAveragePool) {
   for (const Shape& shape :
        {Shape{2, 3, 7}, Shape{1, 17, 5, 5}, Shape{2, 300, 14, 14}, Shape{1, 2, 3, 4, 5}}) {
     Check(MakeCase("GlobalAveragePool", {}, {F32(shape)}), {1e-6, 1e-6}, "simd");
+  }
+}
+
+TEST_F(CpuConformance, ReductionsOverAnyAxes) {
+  for (const char* op : {"ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
+                         "ReduceSumSquare", "ReduceLogSum", "ReduceMean"}) {
+    for (int i = 0; i < 40; ++i) {
+      const Shape shape = RandomShape(1, 5);
+      Ints axes;
+      for (int d = 0; d < shape.rank(); ++d) {
+        if (random_() % 2) axes.push_back(d);
+      }
+      Tensor x = F32(shape);
+      if (op == std::string_view("ReduceProd")) {  // keep the product within floats
+        for (int64_t k = 0; k < x.num_elements(); ++k) x.Set(k, 1 + 1e-3 * x.AsDouble(k));
+      }
+      if (op == std::string_view("ReduceLogSum")) {
+        for (int64_t k = 0; k < x.num_elements(); ++k) x.Set(k, 0.5 + std::abs(x.AsDouble(k)));
+      }
+      const Attrs attrs = MakeAttrs({{"axes", axes}, {"keepdims", int64_t{i % 2}}});
+      const bool extreme =
+          op == std::string_view("ReduceMax") || op == std::string_view("ReduceMin");
+      Check(MakeCase(op, attrs, {x}),
+            extreme ? kExact : Tolerance{2e-7 * static_cast<double>(NumElements(shape) + 8), 1e-5},
+            "simd");
+    }
+    Check(MakeCase(op, MakeAttrs({{"axes", Ints{1}}}), {F32({3, 0})}), kExact, "simd");
+  }
+}
+
+TEST_F(CpuConformance, LargestKeepsNaNWhereverItIs) {
+  for (int64_t at = 0; at < 37; ++at) {
+    Tensor rows = F32({37}), columns = F32({37, 40});
+    rows.Set(at, std::nan(""));
+    columns.Set(at * 40 + at, std::nan(""));
+    for (const char* op : {"ReduceMax", "ReduceMin"}) {
+      Check(MakeCase(op, {}, {rows}), kExact, "simd");
+      Check(MakeCase(op, MakeAttrs({{"axes", Ints{0}}}), {columns}), kExact, "simd");
+    }
   }
 }
 
@@ -391,6 +520,73 @@ TEST_F(CpuConformance, Gather) {
                    {RandomTensor(random_, dtype, shape, 100), indices}),
           kExact, "copy");
   }
+}
+
+Tensor IntList(const Ints& values) {
+  return Tensor::FromSpan<int64_t>({static_cast<int64_t>(values.size())}, values);
+}
+
+TEST_F(CpuConformance, SlicesOfEveryType) {
+  for (int i = 0; i < 80; ++i) {
+    const DType dtype = static_cast<DType>(i % kNumDTypes);
+    const Shape shape = RandomShape(1, 4);
+    Ints starts, ends, axes, steps;
+    for (int d = 0; d < shape.rank(); ++d) {
+      if (random_() % 3 == 0) continue;
+      const bool backwards = random_() % 3 == 0;
+      const int64_t a = static_cast<int64_t>(random_() % shape[d]);
+      axes.push_back(d);
+      starts.push_back(backwards ? -1 : a / 2);
+      ends.push_back(backwards ? -shape[d] - 1 : a + 1);
+      steps.push_back((backwards ? -1 : 1) * Draw({1, 1, 2, 3}));
+    }
+    Check(MakeCase("Slice", {},
+                   {RandomTensor(random_, dtype, shape, 100), IntList(starts), IntList(ends),
+                    IntList(axes), IntList(steps)}),
+          kExact, "copy");
+  }
+  Check(MakeCase("Slice", {},
+                 {F32({40, 80, 90}), IntList({1, 2}), IntList({39, 88}), IntList({0, 2}),
+                  IntList({2, 1})}),
+        kExact, "copy");
+}
+
+TEST_F(CpuConformance, RepeatsOfEveryType) {
+  for (int i = 0; i < 60; ++i) {
+    const DType dtype = static_cast<DType>(i % kNumDTypes);
+    const Shape full = RandomShape(0, 4);
+    Ints repeats;
+    for (int d = 0; d < full.rank(); ++d) repeats.push_back(Draw({1, 1, 2, 3}));
+    Check(MakeCase("Tile", {}, {RandomTensor(random_, dtype, full, 100), IntList(repeats)}), kExact,
+          "copy");
+    const Ints dims(full.begin(), full.end());
+    Check(MakeCase("Expand", {},
+                   {RandomTensor(random_, dtype, Narrowed(random_, full), 100), IntList(dims)}),
+          kExact, "copy");
+  }
+}
+
+TEST_F(CpuConformance, PadsOfEveryType) {
+  for (int i = 0; i < 80; ++i) {
+    const DType dtype = static_cast<DType>(i % kNumDTypes);
+    const Shape shape = RandomShape(1, 4);
+    Ints pads;
+    for (int d = 0; d < 2 * shape.rank(); ++d) pads.push_back(Draw({0, 0, 1, 2, 5}));
+    if (shape[0] > 2) pads[0] = -1;
+    const char* const kModes[] = {"constant", "reflect", "edge", "wrap"};
+    const Attrs attrs = MakeAttrs({{"mode", std::string(kModes[i % 4])}});
+    std::vector<Tensor> inputs = {RandomTensor(random_, dtype, shape, 100), IntList(pads)};
+    if (i % 8 == 0) inputs.push_back(RandomTensor(random_, dtype, {}, 100));
+    Check(MakeCase("Pad", attrs, inputs), kExact, "copy");
+  }
+  Check(MakeCase("Pad", {}, {F32({20, 3, 60, 60}), IntList({0, 0, 1, 1, 0, 0, 1, 1})}), kExact,
+        "copy");
+}
+
+TEST_F(CpuConformance, CopiesThatNobodyKnewWhilePreparingAreTheReferences) {
+  KernelCase c = MakeCase("Slice", {}, {F32({5, 6}), IntList({1}), IntList({4})});
+  c.query.known.clear();
+  Check(c, kExact, "reference");
 }
 
 // --- Contractions -------------------------------------------------------------------------------

@@ -53,6 +53,12 @@ KernelCase MakeCase(std::string op, Attrs attrs, std::vector<Tensor> inputs, int
     c.query.inputs.push_back(t.has_data() ? std::optional(t.type()) : std::nullopt);
   }
   c.query.outputs.assign(outputs, TensorType());
+  for (size_t i = 0; i < inputs.size(); ++i) {  // as QueryFor knows constants
+    const Tensor& t = inputs[i];
+    if (!t.has_data() || t.dtype() != DType::kI64 || t.shape().rank() > 1) continue;
+    std::vector<int64_t>& elements = c.query.known[static_cast<int>(i)];
+    for (int64_t e = 0; e < t.num_elements(); ++e) elements.push_back(t.AsInt64(e));
+  }
   const auto types = InferOutputs(c.query, inputs);
   if (!types.ok()) Die(StrCat(c.query.op, ": ", types.status().ToString()));
   for (int i = 0; i < outputs; ++i) c.query.outputs[i] = (*types)[i];

@@ -3,32 +3,20 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/infer.h"
-#include "ops/op_def.h"
-#include "ops/signature.h"
+#include "ops/evaluate.h"
 
 namespace millrace::optest {
 
 absl::StatusOr<std::vector<Tensor>> RunReference(std::string_view op, const Attrs& attrs,
                                                  const std::vector<Tensor>& inputs,
                                                  int num_outputs) {
-  const OpDef* def = FindOp(op);
-  MILLRACE_CHECK(def != nullptr && def->reference != nullptr);
   NodeQuery query{std::string(op), attrs, {}, {}};
   for (const Tensor& t : inputs) {
     query.inputs.push_back(t.has_data() ? std::optional(t.type()) : std::nullopt);
   }
   query.outputs.resize(num_outputs, TensorType{});
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<TensorType> types, InferOutputs(query, inputs));
-  std::vector<Tensor> outputs;
-  for (const TensorType& type : types) {
-    // A result of unknown size comes without data.
-    outputs.push_back(def->traits.host_call ? Tensor::Wrap(type, nullptr) : Tensor::Zeros(type));
-  }
-  Attrs storage;
-  const ReferenceContext context{WithDefaults(*def, attrs, storage), inputs, outputs};
-  MILLRACE_RETURN_IF_ERROR(def->reference(context));
-  return outputs;
+  MILLRACE_ASSIGN_OR_RETURN(query, ResolveQuery(query, inputs));
+  return millrace::RunReference(query, inputs);
 }
 
 absl::StatusOr<std::vector<Tensor>> Evaluate(const Graph& graph, std::span<const Tensor> inputs) {

@@ -7,30 +7,6 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-void AddElementwise(CaseList& l) {
-  const std::pair<Shape, Shape> kPairs[] = {
-      {{6, 4}, {6, 4}}, {{6, 4}, {4}},    {{6, 1}, {1, 4}},       {{}, {6}},     {{6, 4}, {}},
-      {{}, {}},         {{0, 4}, {1, 4}}, {{2, 1, 6}, {2, 4, 1}}, {{1, 6}, {1}},
-  };
-  for (const auto& [a, b] : kPairs) {
-    for (std::string_view op : {"Add", "Sub", "Mul", "Greater"}) {
-      l.Add(op, {l.Data(a), l.Data(b)});
-    }
-    l.Add("Div", {l.Data(a), l.Data(b, 0.5, 2)});
-    l.Add("Where", {l.Bools(a), l.Data(b), l.Data(a)});
-    l.Add("Where", {l.Bools(b), l.Data({}), l.Data(a)});
-  }
-  for (const Shape& shape : {Shape{6, 4}, Shape{}, Shape{0, 3}, Shape{2, 3, 1, 4}}) {
-    for (std::string_view op : {"Identity", "Relu", "Tanh", "Erf", "Exp", "Sigmoid", "Neg"}) {
-      l.Add(op, {l.Data(shape)});
-    }
-    l.Add("Sqrt", {l.Data(shape, 0.5, 4)});
-    l.Add("Gelu", {l.Data(shape)});
-    l.Add("Gelu", {l.Data(shape)}, MakeAttrs({{"approximate", "tanh"}}));
-    l.Add("Cast", {l.Data(shape)}, MakeAttrs({{"to", "f64"}}));
-  }
-}
-
 void AddProducts(CaseList& l) {
   const std::pair<Shape, Shape> kPairs[] = {
       {{4, 6}, {6, 8}},    {{6}, {6, 4}},          {{4, 6}, {6}},       {{6}, {6}},
@@ -114,19 +90,40 @@ void AddReductions(CaseList& l) {
     const Attrs attrs = MakeAttrs({{"keepdims", keep}});
     for (const Ints& axes : {Ints{1}, Ints{-1, 0}, Ints{}, Ints{0, 1, 2}}) {
       l.Add("ReduceSum", {l.Data({2, 6, 4}), CaseList::List(axes)}, attrs);
-      l.Add("ReduceMean", {l.Data({2, 6, 4})}, MakeAttrs({{"keepdims", keep}, {"axes", axes}}));
+      for (std::string_view op : {"ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1",
+                                  "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp"}) {
+        l.Add(op, {l.Data({2, 6, 4})}, MakeAttrs({{"keepdims", keep}, {"axes", axes}}));
+      }
+      l.Add("ReduceLogSum", {l.Data({2, 6, 4}, 0.5, 2)},
+            MakeAttrs({{"keepdims", keep}, {"axes", axes}}));
     }
     l.Add("ReduceSum", {l.Data({2, 6})}, attrs);
-    l.Add("ReduceMean", {l.Data({})}, attrs);
+    for (std::string_view op :
+         {"ReduceMean", "ReduceMax", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSumExp"}) {
+      l.Add(op, {l.Data({})}, attrs);
+    }
+    // Products of zeros: none, one and two in a row.
+    l.Add("ReduceProd", {Tensor::Of<double>({3, 4}, {1, 2, 3, 4, 5, 0, 7, 8, 0, 1, 0, 2})},
+          MakeAttrs({{"keepdims", keep}, {"axes", Ints{1}}}));
     l.Add("ReduceSum", {l.Data({4, 4}), CaseList::List({1})}, attrs);
     l.Add("ReduceSum", {l.Data({4, 0}), CaseList::List({1})}, attrs);
     for (const int64_t axis : {0, 1, -1}) {
-      l.Add("ArgMax", {l.Data({2, 6, 4})}, MakeAttrs({{"axis", axis}, {"keepdims", keep}}));
+      for (std::string_view op : {"ArgMax", "ArgMin"}) {
+        l.Add(op, {l.Data({2, 6, 4})}, MakeAttrs({{"axis", axis}, {"keepdims", keep}}));
+      }
     }
   }
   l.Add("ReduceSum", {l.Data({2, 6}), Tensor()}, MakeAttrs({{"noop_with_empty_axes", true}}));
   for (const int64_t axis : {0, 1, -1}) {
-    l.Add("Softmax", {l.Data({3, 6, 4})}, MakeAttrs({{"axis", axis}}));
+    for (std::string_view op : {"Softmax", "LogSoftmax", "Hardmax"}) {
+      l.Add(op, {l.Data({3, 6, 4})}, MakeAttrs({{"axis", axis}}));
+    }
+    for (const bool reverse : {false, true}) {
+      for (const bool exclusive : {false, true}) {
+        l.Add("CumSum", {l.Data({3, 6, 4}), Tensor::Scalar(axis)},
+              MakeAttrs({{"reverse", reverse}, {"exclusive", exclusive}}));
+      }
+    }
     const Shape normalized = axis == 0 ? Shape{3, 6, 4} : axis == 1 ? Shape{6, 4} : Shape{4};
     for (const int outputs : {1, 3}) {
       l.Add("LayerNormalization", {l.Data({3, 6, 4}), l.Data(normalized), l.Data(normalized)},
@@ -135,48 +132,6 @@ void AddReductions(CaseList& l) {
     l.Add("LayerNormalization", {l.Data({3, 6, 4}), l.Data(normalized)},
           MakeAttrs({{"axis", axis}}));
   }
-}
-
-void AddMoves(CaseList& l) {
-  const std::pair<Shape, Ints> kReshapes[] = {
-      {{6, 8}, {6, 2, 4}}, {{6, 8}, {-1}},         {{6, 2, 4}, {0, -1}}, {{6, 4}, {4, 6}},
-      {{12, 2}, {4, 6}},   {{1, 6, 1}, {6, 1, 1}}, {{}, {1, 1}},         {{0, 4}, {0, 9}},
-      {{4, 6}, {2, 2, 6}}, {{2, 3, 4}, {6, 4}},
-  };
-  for (const auto& [from, to] : kReshapes) {
-    const bool allow_zero = from.rank() > 0 && from[0] == 0;
-    l.Add("Reshape", {l.Data(from), CaseList::List(to)}, MakeAttrs({{"allowzero", allow_zero}}));
-  }
-  for (const int64_t axis : {0, 1, 2, 3, -1}) {
-    l.Add("Flatten", {l.Data({2, 3, 4})}, MakeAttrs({{"axis", axis}}));
-  }
-  l.Add("Flatten", {l.Data({})}, MakeAttrs({{"axis", int64_t{0}}}));
-  l.Add("Transpose", {l.Data({2, 6, 4})});
-  l.Add("Transpose", {l.Data({2, 6, 4})}, MakeAttrs({{"perm", Ints{1, 2, 0}}}));
-  l.Add("Transpose", {l.Data({})});
-  l.Add("Expand", {l.Data({6, 1}), CaseList::List({2, 1, 4})});
-  l.Add("Expand", {l.Data({}), CaseList::List({3})});
-  for (const int64_t axis : {1, -1}) {
-    l.Add("Concat", {l.Data({4, 2, 6}), l.Data({4, 2, 6}), l.Data({4, 2, 6})},
-          MakeAttrs({{"axis", axis}}));
-  }
-  l.Add("Concat", {l.Data({4, 2}), l.Data({0, 2}), l.Data({1, 2})},
-        MakeAttrs({{"axis", int64_t{0}}}));
-  l.Add("Concat", {l.Data({3})}, MakeAttrs({{"axis", int64_t{0}}}));
-  l.Add("Split", {l.Data({6, 4})}, {}, 3);
-  l.Add("Split", {l.Data({6, 4}), CaseList::List({1, 0, 3})}, MakeAttrs({{"axis", int64_t{-1}}}),
-        3);
-  for (const int64_t axis : {0, 1, -1}) {
-    const int64_t size = axis == 0 ? 3 : axis == 1 ? 6 : 4;
-    const Attrs attrs = MakeAttrs({{"axis", axis}});
-    for (const Shape& indices : {Shape{}, Shape{6}, Shape{2, 4}, Shape{0}}) {
-      l.Add("Gather", {l.Data({3, 6, 4}), l.Indices(indices, -size, size)}, attrs);
-    }
-  }
-  l.Add("grad.Gather", {l.Data({3, 6, 2, 4}), l.Indices({6, 2}, -5, 5)},
-        MakeAttrs({{"axis", int64_t{1}}, {"size", int64_t{5}}}));
-  l.Add("grad.Gather", {l.Data({4}), l.Indices({}, 0, 3)}, MakeAttrs({{"size", int64_t{3}}}));
-  l.Add("NonZero", {l.Data({3, 4})});
 }
 
 }  // namespace
@@ -189,11 +144,11 @@ Attrs MakeAttrs(std::initializer_list<std::pair<std::string_view, AttrValue>> it
 
 std::vector<OpCase> OpCases() {
   CaseList list;
-  AddElementwise(list);
+  AddElementwiseCases(list);
   AddProducts(list);
   AddWindows(list);
   AddReductions(list);
-  AddMoves(list);
+  AddMoveCases(list);
   AddPoolCases(list);
   AddNormalizationCases(list);
   AddRecurrentCases(list);

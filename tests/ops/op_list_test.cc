@@ -47,8 +47,10 @@ TEST(OpList, TierOneHasGradientsAndShardingRulesButForKnownOps) {
     if (op.gradient == nullptr && !of_training) no_gradient.push_back(op.name);
     if (op.sharding == nullptr) no_sharding.push_back(op.name);
   }
-  EXPECT_THAT(no_gradient, ElementsAre("ArgMax", "If", "Loop", "NonZero", "Scan"));
-  EXPECT_THAT(no_sharding, ElementsAre("If", "Loop", "NonZero", "Scan"));
+  EXPECT_THAT(no_gradient, ElementsAre("ConstantOfShape", "If", "Loop", "NonZero", "Range", "Scan",
+                                       "Shape", "Size"));
+  EXPECT_THAT(no_sharding, ElementsAre("ConstantOfShape", "If", "Loop", "NonZero", "Range", "Scan",
+                                       "Shape", "Size"));
 }
 
 TEST(OpList, SignaturesAreSound) {
@@ -84,6 +86,9 @@ TEST(OpList, TraitsNameOperandsThereAre) {
     }
     for (int i : op.traits.host_inputs) EXPECT_NE(OperandAt(op.inputs, i), nullptr);
     EXPECT_EQ(op.traits.control_flow == ControlFlow::kIf, op.subgraphs.size() == 2);
+  }
+  for (const OpDef& op : AllOps()) {
+    for (int i : op.type_only_inputs) EXPECT_NE(OperandAt(op.inputs, i), nullptr) << op.name;
   }
   EXPECT_EQ(AllOpTraits().size(), AllOps().size());
   EXPECT_THAT(AllOpTraits().at("Reshape").host_inputs, ElementsAre(1));

@@ -145,6 +145,12 @@ NodeQuery QueryOf(const OpCase& c, const std::vector<Tensor>& outputs) {
     query.inputs.push_back(t.has_data() ? std::optional(t.type()) : std::nullopt);
   }
   for (const Tensor& t : outputs) query.outputs.push_back(t.type());
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    const Tensor& t = c.inputs[i];
+    if (!t.has_data() || t.dtype() != DType::kI64 || t.shape().rank() > 1) continue;
+    std::vector<int64_t>& elements = query.known[static_cast<int>(i)];
+    for (int64_t e = 0; e < t.num_elements(); ++e) elements.push_back(t.AsInt64(e));
+  }
   return query;
 }
 
@@ -237,11 +243,14 @@ TEST(ShardingRules, CoverWhatTensorParallelismNeeds) {
   }
 }
 
-TEST(ShardingRules, AreNotMadeUpWhereShapesLeaveThemOpen) {
+TEST(ShardingRules, AreNotMadeUpWhereTheQueryLeavesThemOpen) {
   // Either dim of 4 may have been summed; a cut along one of them would be a guess.
-  for (const ShardingRule& rule : ShardingRulesOf(Query("ReduceSum", {{4, 4}}, {4}))) {
+  NodeQuery sum = Query("ReduceSum", {{4, 4}, {1}}, {4});
+  for (const ShardingRule& rule : ShardingRulesOf(sum)) {
     EXPECT_EQ(rule.inputs[0].kind, Kind::kPartial) << rule.note;
   }
+  sum.known[1] = {0};
+  EXPECT_THAT(Notes(sum), ::testing::IsSupersetOf({"split reduced dim 0", "split dim 1"}));
   // Softmax needs its whole axis.
   for (const ShardingRule& rule : ShardingRulesOf(Query("Softmax", {{4, 6}}, {4, 6}))) {
     EXPECT_NE(rule.inputs[0].dim, 1) << rule.note;

@@ -1,6 +1,9 @@
+// ArgMax and ArgMin: where along an axis the largest or smallest element is.
 #include "graph/strings.h"
 #include "ops/axes.h"
 #include "ops/dtypes.h"
+#include "ops/gradient.h"
+#include "ops/ordering.h"
 #include "ops/reference_dispatch.h"
 #include "ops/sharding.h"
 
@@ -10,7 +13,9 @@ namespace {
 absl::Status Infer(InferContext& c) {
   const Shape& from = c.input(0).shape;
   MILLRACE_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(c.attrs().Int("axis", 0), from.rank()));
-  if (from[axis] == 0) return BadInputError(StrCat("axis ", axis, " is empty, it has no largest"));
+  if (from[axis] == 0) {
+    return BadInputError(StrCat("axis ", axis, " is empty, it has no largest nor smallest"));
+  }
   Shape shape(from.dims().first(axis));
   if (c.attrs().Bool("keepdims", true)) shape.push_back(1);
   for (int64_t d : from.dims().subspan(axis + 1)) shape.push_back(d);
@@ -18,17 +23,7 @@ absl::Status Infer(InferContext& c) {
   return absl::OkStatus();
 }
 
-// NaN is larger than any number, as numpy has it.
-template <typename T>
-bool Larger(T a, T b) {
-  if constexpr (kIsFloating<T>) {
-    const double x = static_cast<double>(a), y = static_cast<double>(b);
-    return x > y || (std::isnan(x) && !std::isnan(y));
-  } else {
-    return a > b;
-  }
-}
-
+template <auto kGoesFirst>
 absl::Status Reference(const ReferenceContext& c) {
   const Tensor& x = c.inputs[0];
   MILLRACE_ASSIGN_OR_RETURN(const int axis,
@@ -43,8 +38,9 @@ absl::Status Reference(const ReferenceContext& c) {
       const T* from = data + row / view.inner * view.size * view.inner + row % view.inner;
       int64_t best = 0;
       for (int64_t i = 1; i < view.size; ++i) {
-        const T candidate = from[i * view.inner], champion = from[best * view.inner];
-        if (last ? !Larger(champion, candidate) : Larger(candidate, champion)) best = i;
+        const auto candidate = static_cast<NativeType<T>>(from[i * view.inner]);
+        const auto champion = static_cast<NativeType<T>>(from[best * view.inner]);
+        if (last ? !kGoesFirst(champion, candidate) : kGoesFirst(candidate, champion)) best = i;
       }
       to[row] = best;
     }
@@ -68,17 +64,17 @@ std::vector<ShardingRule> Rules(const NodeQuery& query) {
 }
 
 // A comparison for each element.
-Work ArgMaxWork(const NodeQuery& query) {
+Work ExtremumWork(const NodeQuery& query) {
   Work work = DefaultWork(query);
   work.flops = static_cast<double>(NumElements(query.inputs[0]->shape));
   return work;
 }
 
-}  // namespace
-
-OpDef ArgMaxOp() {
-  return {.name = "ArgMax",
-          .doc = "The position of the largest element along an axis; the first one of equals",
+template <auto kGoesFirst>
+OpDef Extremum(std::string name, std::string_view which) {
+  return {.name = std::move(name),
+          .doc = StrCat("The position of the ", which,
+                        " element along an axis; the first one of equals"),
           .inputs = {{.name = "data", .dtypes = NumericTypes()}},
           .outputs = {{.name = "reduced", .dtypes = {DType::kI64}}},
           .attrs = {{.name = "axis", .kind = AttrKind::kInt, .default_value = int64_t{0}},
@@ -92,9 +88,15 @@ OpDef ArgMaxOp() {
                      .doc = "the last one of equals"}},
           .fusion = FusionClass::kReduction,
           .infer = Infer,
-          .reference = Reference,
+          .reference = Reference<kGoesFirst>,
+          .gradient = ZeroGradient,
           .sharding = Rules,
-          .work = ArgMaxWork};
+          .work = ExtremumWork};
 }
+
+}  // namespace
+
+OpDef ArgMaxOp() { return Extremum<kLargerFirst>("ArgMax", "largest"); }
+OpDef ArgMinOp() { return Extremum<kSmallerFirst>("ArgMin", "smallest"); }
 
 }  // namespace millrace

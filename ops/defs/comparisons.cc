@@ -1,0 +1,114 @@
+// Comparisons with broadcasting, and the tests for NaN and infinity. Results are bools; NaN equals
+// nothing and is neither less nor greater than anything.
+#include "ops/dtypes.h"
+#include "ops/elementwise.h"
+#include "ops/gradient.h"
+#include "ops/sharding.h"
+
+namespace millrace {
+namespace {
+
+template <auto kCompare>
+absl::Status CompareReference(const ReferenceContext& c) {
+  return VisitAll(c.inputs[0].dtype(), [&](auto tag) {
+    MapPairs<kCompare, typename decltype(tag)::type, bool>(c.inputs[0], c.inputs[1], c.outputs[0]);
+    return absl::OkStatus();
+  });
+}
+
+// kCompare(a, b) -> bool, on elements as they are.
+template <auto kCompare>
+OpDef Comparison(std::string name, std::string doc, std::string scalar_op,
+                 std::vector<DType> dtypes = NumericTypes()) {
+  return {.name = std::move(name),
+          .doc = std::move(doc),
+          .inputs = {{.name = "A", .dtypes = dtypes, .same_as = "T"},
+                     {.name = "B", .dtypes = dtypes, .same_as = "T"}},
+          .outputs = {{.name = "C", .dtypes = {DType::kBool}}},
+          .fusion = FusionClass::kElementwise,
+          .scalar_op = std::move(scalar_op),
+          .infer = InferComparison,
+          .reference = CompareReference<kCompare>,
+          .gradient = ZeroGradient,
+          .sharding = ElementwiseRules};
+}
+
+absl::Status InferTest(InferContext& c) {
+  c.set_output(0, {DType::kBool, c.input(0).shape});
+  return absl::OkStatus();
+}
+
+// test(double) of each element.
+template <typename Test>
+absl::Status MapTest(const ReferenceContext& c, Test test) {
+  return VisitFloats(c.inputs[0].dtype(), [&](auto tag) {
+    MapDoubles<typename decltype(tag)::type, bool>(c.inputs[0], c.outputs[0], test);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status IsNaNReference(const ReferenceContext& c) {
+  return MapTest(c, [](double x) { return std::isnan(x); });
+}
+
+absl::Status IsInfReference(const ReferenceContext& c) {
+  const bool positive = c.attrs.Bool("detect_positive", true);
+  const bool negative = c.attrs.Bool("detect_negative", true);
+  return MapTest(c, [=](double x) { return std::isinf(x) && (x > 0 ? positive : negative); });
+}
+
+OpDef FloatTest(std::string name, std::string doc) {
+  return {.name = std::move(name),
+          .doc = std::move(doc),
+          .inputs = {{.name = "X", .dtypes = FloatTypes()}},
+          .outputs = {{.name = "Y", .dtypes = {DType::kBool}}},
+          .fusion = FusionClass::kElementwise,
+          .infer = InferTest,
+          .gradient = ZeroGradient,
+          .sharding = ElementwiseRules};
+}
+
+std::vector<DType> AnyTypes() { return {}; }
+
+}  // namespace
+
+OpDef EqualOp() {
+  return Comparison<[](auto a, auto b) { return a == b; }>("Equal", "A = B, broadcast", "equal",
+                                                           AnyTypes());
+}
+
+OpDef GreaterOp() {
+  return Comparison<[](auto a, auto b) { return b < a; }>("Greater", "A > B, broadcast", "greater");
+}
+
+OpDef GreaterOrEqualOp() {
+  return Comparison<[](auto a, auto b) { return b <= a; }>("GreaterOrEqual", "A >= B, broadcast",
+                                                           "greater_equal");
+}
+
+OpDef LessOp() {
+  return Comparison<[](auto a, auto b) { return a < b; }>("Less", "A < B, broadcast", "less");
+}
+
+OpDef LessOrEqualOp() {
+  return Comparison<[](auto a, auto b) { return a <= b; }>("LessOrEqual", "A <= B, broadcast",
+                                                           "less_equal");
+}
+
+OpDef IsNaNOp() {
+  OpDef op = FloatTest("IsNaN", "Whether X is NaN");
+  op.scalar_op = "isnan";
+  op.reference = IsNaNReference;
+  return op;
+}
+
+OpDef IsInfOp() {
+  OpDef op = FloatTest("IsInf", "Whether X is infinite");
+  op.tier = 2;
+  op.attrs = {{.name = "detect_negative", .kind = AttrKind::kBool, .default_value = true},
+              {.name = "detect_positive", .kind = AttrKind::kBool, .default_value = true}};
+  op.reference = IsInfReference;
+  return op;
+}
+
+}  // namespace millrace
