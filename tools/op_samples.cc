@@ -12,6 +12,8 @@ namespace {
 const std::vector<std::vector<Shape>>& ShapeLists() {
   static const auto& lists = *new std::vector<std::vector<Shape>>{
       {{2, 16, 8, 8}, {16, 16, 3, 3}, {16}},
+      {{2, 16, 8, 8}, {16}, {16}, {16}, {16}},
+      {{2, 16, 8, 8}, {16}, {16}},
       {{2, 16, 8, 8}},
       {{64, 64}, {64}, {64}},
       {{64, 64}, {64, 64}, {64}},
@@ -107,6 +109,8 @@ std::vector<DType> SampleTypes(const OpDef& op) {
 }
 
 std::vector<std::string> SampleKernels(const OpDef& op, DType dtype, const Target& target) {
+  const std::vector<DType> types = SampleTypes(op);
+  if (std::find(types.begin(), types.end(), dtype) == types.end()) return {};
   for (const std::vector<Shape>& shapes : ShapeLists()) {
     const std::optional<NodeQuery> query = SampleQuery(op, dtype, shapes);
     if (!query.has_value()) continue;
@@ -114,7 +118,8 @@ std::vector<std::string> SampleKernels(const OpDef& op, DType dtype, const Targe
     for (const KernelVariant& variant : target.Variants(*query)) names.push_back(variant.name);
     return names;
   }
-  return {};
+  if (op.reference == nullptr || target.device_kind() != "cpu") return {};
+  return {"reference"};
 }
 
 }  // namespace millrace

@@ -13,8 +13,8 @@
 namespace millrace {
 
 // The kernels `target` has for `op` on small dense operands whose free element type is `dtype`: the
-// first shapes of a fixed list that the op's inference accepts. Empty when none is, or when there
-// is no kernel.
+// first shapes of a fixed list that the op's inference accepts. Where none is, those there are for
+// any operands: on a cpu, the reference. Empty when there is no kernel.
 std::vector<std::string> SampleKernels(const OpDef& op, DType dtype, const Target& target);
 
 // Element types of the op's first operand that has a choice, in DType's order; all 13 for an op

@@ -97,7 +97,7 @@ OpDef LessOrEqualOp() {
 
 OpDef IsNaNOp() {
   OpDef op = FloatTest("IsNaN", "Whether X is NaN");
-  op.scalar_op = "isnan";
+  op.scalar_op = "is_nan";
   op.reference = IsNaNReference;
   return op;
 }

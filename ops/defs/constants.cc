@@ -1,5 +1,6 @@
 // Tensors that follow from a shape: ConstantOfShape, all elements alike, and EyeLike, ones on a
 // diagonal.
+#include <algorithm>
 #include <cstring>
 
 #include "graph/strings.h"
@@ -56,9 +57,8 @@ absl::Status EyeReference(const ReferenceContext& c) {
   const int64_t rows = out.shape()[0], columns = out.shape()[1], k = c.attrs.Int("k", 0);
   std::memset(out.mutable_bytes(), 0, out.size_bytes());
   if (k < -rows || k > columns) return absl::OkStatus();
-  for (int64_t row = 0; row < rows; ++row) {
-    const int64_t column = row + k;
-    if (column >= 0 && column < columns) out.Set(row * columns + column, 1);
+  for (int64_t row = std::max<int64_t>(0, -k); row < std::min(rows, columns - k); ++row) {
+    out.Set(row * columns + row + k, 1);
   }
   return absl::OkStatus();
 }

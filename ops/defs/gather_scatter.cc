@@ -126,18 +126,20 @@ absl::Status GatherReference(const ReferenceContext& c) {
   return absl::OkStatus();
 }
 
-// combine(what is there, update), on elements widened to ComputeType.
+// combine(what is there, update), on elements widened to SumType and rounded once, at the end.
 template <typename T, typename F>
 void Combine(const Places& places, const Tensor& updates, Tensor& out, F&& combine) {
-  using Wide = ComputeType<T>;
+  using Wide = SumType<T>;
+  const std::span<T> to = out.mutable_data<T>();
+  std::vector<Wide> wide(to.begin(), to.end());
   const T* from = updates.data<T>().data();
-  T* to = out.mutable_data<T>().data();
   for (int64_t offset : places.offsets) {
     for (int64_t i = 0; i < places.unit; ++i) {
-      T& at = to[offset + i];
-      at = static_cast<T>(combine(static_cast<Wide>(at), static_cast<Wide>(*from++)));
+      Wide& at = wide[offset + i];
+      at = combine(at, static_cast<Wide>(*from++));
     }
   }
+  for (size_t i = 0; i < to.size(); ++i) to[i] = Narrow<T>(wide[i]);
 }
 
 void Replace(const Places& places, const Tensor& updates, Tensor& out) {
@@ -149,7 +151,7 @@ void Replace(const Places& places, const Tensor& updates, Tensor& out) {
   }
 }
 
-// On elements as T orders them, which ComputeType's do not where T is a signed integer.
+// On elements as T orders them, which SumType's do not where T is a signed integer.
 template <typename T, bool kLargest>
 constexpr auto kPick = [](auto there, auto update) {
   const auto a = static_cast<NativeType<T>>(there), b = static_cast<NativeType<T>>(update);

@@ -68,8 +68,9 @@ TEST(RunPasses, CallsBackAfterEachPassAndRecordsWhoDidWhat) {
   PassContext context;
   EXPECT_TRUE(*RunPasses(AllPasses(), graph, context, options));
   EXPECT_EQ(log,
-            "lift-nested-constants did nothing, 3\n"
             "eliminate-identity changed, 2\n"
+            "fold-constants did nothing, 2\n"
+            "lift-nested-constants did nothing, 2\n"
             "eliminate-dead-nodes changed, 1\n");
   ASSERT_EQ(context.records.size(), 2u);
   EXPECT_EQ(context.records[0].pass, "eliminate-identity");
