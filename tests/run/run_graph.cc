@@ -119,7 +119,8 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> RunGraph(const Graph& graph,
                             CheckedPlan::Check(std::move(compiled.plan), AllOpTraits(), &machine));
   SessionOptions session_options;
   session_options.poison = true;
-  session_options.tracer = options.tracer;
+  Tracer tracer;
+  if (options.times != nullptr) session_options.tracer = &tracer;
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                             Session::Create(std::move(checked), backend.table(), session_options));
   std::vector<std::vector<Tensor>> results;
@@ -134,6 +135,7 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> RunGraph(const Graph& graph,
       outputs.push_back(std::move(output));
     }
   }
+  if (options.times != nullptr) *options.times = TimeByNode(tracer);
   return results;
 }
 

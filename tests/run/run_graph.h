@@ -19,9 +19,9 @@ using NamedTensors = std::map<std::string, Tensor>;
 absl::StatusOr<Graph> TypedGraph(std::string_view text);
 
 struct RunOptions {
-  std::string device_kind = "cpu";  // "cuda": on the simulated driver, where it is built
-  uint64_t seed = 0;                // of the order of the simulated GPU's work
-  Tracer* tracer = nullptr;
+  std::string device_kind = "cpu";         // "cuda": on the simulated driver, where it is built
+  uint64_t seed = 0;                       // of the order of the simulated GPU's work
+  std::vector<NodeTime>* times = nullptr;  // of all steps, by node, where wanted
 };
 
 // The graph's outputs, in order, for each of the steps.
