@@ -32,10 +32,10 @@ struct MeasuredKernel {
 //   overhead_us + max(flops / (compute * peak), bytes / (memory * bandwidth)).
 // Fitted to measurements (passes/fit_rates.h) or written by hand for a device one does not own.
 struct KernelRates {
-  std::string family;    // of variants, the name before ':'; "": any
-  std::string op_class;  // "contraction", "elementwise", ...; "": any
-  int threads = 0;       // 0: any
-  double compute = 1;    // fractions of peak; above 1 when caches or a low peak make it so
+  std::string family = {};    // of variants, the name before ':'; "": any
+  std::string op_class = {};  // "contraction", "elementwise", ...; "": any
+  int threads = 0;            // 0: any
+  double compute = 1;         // fractions of peak; above 1 when caches or a low peak make it so
   double memory = 1;
   double overhead_us = 0;
   int64_t samples = 0;      // fitted to so many kernels; 0: by hand

@@ -2,13 +2,9 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
-#include <utility>
 
 namespace millrace {
-namespace {
 
-// The node an instruction runs; nullopt for those that move or order data.
 std::optional<std::pair<int32_t, NodeId>> NodeOf(const Instruction& instruction) {
   return std::visit(
       [](const auto& body) -> std::optional<std::pair<int32_t, NodeId>> {
@@ -22,8 +18,6 @@ std::optional<std::pair<int32_t, NodeId>> NodeOf(const Instruction& instruction)
       },
       instruction.body);
 }
-
-}  // namespace
 
 TraceLane& Tracer::AddLane(std::string device, std::string stream, int32_t program,
                            std::vector<int64_t> coordinates) {

@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "graph/plan.h"
@@ -44,6 +46,10 @@ class Tracer {
 // Chrome trace event JSON: a process per device, a thread per stream, a complete event per
 // instruction with its node and microbatch, flow arrows from Record to Wait and Send to Recv.
 std::string TraceToJson(const Tracer& tracer, const PlanBundle& plan);
+
+// The node an instruction runs, with its graph's index in the bundle; nullopt for those that move
+// or order data.
+std::optional<std::pair<int32_t, NodeId>> NodeOf(const Instruction& instruction);
 
 // Time by node over all spans, longest first.
 struct NodeTime {

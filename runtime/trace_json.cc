@@ -140,20 +140,12 @@ class TraceWriter {
 
   // The node's name and op, or the kind of instruction twice.
   std::pair<std::string, std::string> NameOf(const Instruction& instruction) const {
+    if (const auto node = NodeOf(instruction)) {
+      const Node& n = graphs_[node->first]->node(node->second);
+      return {n.name, n.op};
+    }
     const std::string kind(InstructionKindName(instruction.body));
-    return std::visit(
-        [&](const auto& body) -> std::pair<std::string, std::string> {
-          if constexpr (requires { body.graph; }) {
-            const Node& node = graphs_[body.graph]->node(body.node);
-            return {node.name, node.op};
-          } else if constexpr (requires { body.node; }) {
-            const Node& node = plan_.graph.node(body.node);
-            return {node.name, node.op};
-          } else {
-            return {kind, kind};
-          }
-        },
-        instruction.body);
+    return {kind, kind};
   }
 
   void WriteArrows() {

@@ -16,7 +16,9 @@ void AddImportCommand(CommandLine& line);
 void AddInspectCommand(CommandLine& line);
 void AddOpsCommand(CommandLine& line);
 void AddPlanCommand(CommandLine& line);
+void AddProfileCommand(CommandLine& line);
 void AddRunCommand(CommandLine& line);
+void AddSimulateCommand(CommandLine& line);
 
 }  // namespace millrace
 

@@ -67,6 +67,11 @@ void OptionList::Repeated(const std::string& name, const std::string& form,
   command_.add_option(name, values, doc)->type_name(form)->allow_extra_args(false);
 }
 
+void OptionList::Several(const std::string& name, const std::string& form,
+                         std::vector<std::string>& values, const std::string& doc) {
+  command_.add_option(name, values, doc)->type_name(form);
+}
+
 void OptionList::Flag(const std::string& name, bool& value, const std::string& doc) {
   command_.add_flag(name, value, doc);
 }

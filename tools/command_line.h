@@ -33,6 +33,9 @@ class OptionList {
   // May be given several times, with one argument each.
   void Repeated(const std::string& name, const std::string& form, std::vector<std::string>& values,
                 const std::string& doc);
+  // By position: any number of arguments.
+  void Several(const std::string& name, const std::string& form, std::vector<std::string>& values,
+               const std::string& doc);
   void Flag(const std::string& name, bool& value, const std::string& doc);
   // An integer from `min` to `max`.
   void Count(const std::string& name, int& value, int min, int max, const std::string& doc);

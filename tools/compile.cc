@@ -40,22 +40,29 @@ void AddPlanningOptions(OptionList& list, PlanningOptions& options) {
   list.AtMostOne({"--machine", "--cpu-devices"});
 }
 
-absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options) {
+absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options, MachineSpec machine,
+                                           const Target& target) {
   MILLRACE_ASSIGN_OR_RETURN(Graph graph, LoadInferredGraph(options.file, options.sets));
   PlanForMachine result;
-  MILLRACE_ASSIGN_OR_RETURN(result.machine,
-                            LoadMachineOrDetect(options.machine, std::max(1, options.cpu_devices)));
+  result.machine = std::move(machine);
   CompileOptions compile;
   if (!options.device.empty()) compile.device = options.device;
   compile.threads = options.threads;
-  MILLRACE_ASSIGN_OR_RETURN(const auto device, ParseDeviceName(compile.device));
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Target> target,
-                            MakeTarget(device.first, compile.threads));
   MILLRACE_ASSIGN_OR_RETURN(CompileResult compiled,
-                            Compile(std::move(graph), result.machine, *target, compile));
+                            Compile(std::move(graph), result.machine, target, compile));
   result.plan = std::move(compiled.plan);
   result.records = std::move(compiled.records);
   return result;
+}
+
+absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(MachineSpec machine,
+                            LoadMachineOrDetect(options.machine, std::max(1, options.cpu_devices)));
+  const std::string device = options.device.empty() ? CompileOptions().device : options.device;
+  MILLRACE_ASSIGN_OR_RETURN(const auto kind_and_index, ParseDeviceName(device));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Target> target,
+                            MakeTarget(kind_and_index.first, options.threads));
+  return CompileFile(options, std::move(machine), *target);
 }
 
 absl::StatusOr<PlanForMachine> LoadOrCompile(const PlanningOptions& options) {

@@ -29,6 +29,9 @@ struct PlanForMachine {
 
 // Loads, infers and compiles a graph file.
 absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options);
+// The same for a machine and a target that are there already.
+absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options, MachineSpec machine,
+                                           const Target& target);
 
 // A plan file as it is, with this machine split into the cpu devices it names; or a graph file
 // compiled. UsageError for options that a finished plan could not honour (--set, --device,

@@ -23,6 +23,8 @@ int Main(int argc, char** argv) {
   CommandLine line;
   AddRunCommand(line);
   AddPlanCommand(line);
+  AddSimulateCommand(line);
+  AddProfileCommand(line);
   AddInspectCommand(line);
   AddCheckCommand(line);
 #ifdef MILLRACE_HAVE_ONNX

@@ -2,6 +2,7 @@
 #include "absl/strings/str_join.h"
 #include "graph/strings.h"
 #include "ops/op_def.h"
+#include "passes/cost_model.h"
 #include "tools/binding.h"
 #include "tools/command.h"
 #include "tools/op_samples.h"
@@ -25,22 +26,6 @@ std::string OperandList(const std::vector<OperandSpec>& operands) {
 
 std::string Signature(const OpDef& op) {
   return StrCat("(", OperandList(op.inputs), ") -> ", OperandList(op.outputs));
-}
-
-std::string_view FusionName(FusionClass fusion) {
-  switch (fusion) {
-    case FusionClass::kNone:
-      return "none";
-    case FusionClass::kElementwise:
-      return "elementwise";
-    case FusionClass::kReduction:
-      return "reduction";
-    case FusionClass::kShape:
-      return "shape";
-    case FusionClass::kContraction:
-      return "contraction";
-  }
-  return "?";
 }
 
 std::string AttrText(const AttrValue& value) {
@@ -132,7 +117,7 @@ std::string DescribeOp(const OpDef& op, const Target& target) {
   Table facts({"", ""});
   facts.Row({"tier", StrCat(op.tier)});
   if (!op.subgraphs.empty()) facts.Row({"graphs", absl::StrJoin(op.subgraphs, ", ")});
-  facts.Row({"fusion", std::string(FusionName(op.fusion))});
+  facts.Row({"fusion", std::string(FusionClassName(op.fusion))});
   facts.Row({"gradient", op.gradient != nullptr ? "yes" : "no"});
   facts.Row({"sharding", op.sharding != nullptr ? "yes" : "replicated only"});
   const std::string traits = absl::StrJoin(TraitWords(op), "; ");
@@ -177,7 +162,7 @@ Json ToJson(const OpDef& op, const Target& target) {
           {"outputs", OperandsToJson(op.outputs)},
           {"attributes", std::move(attrs)},
           {"graphs", op.subgraphs},
-          {"fusion", std::string(FusionName(op.fusion))},
+          {"fusion", std::string(FusionClassName(op.fusion))},
           {"gradient", op.gradient != nullptr},
           {"sharding", op.sharding != nullptr},
           {"traits", TraitWords(op)},

@@ -91,6 +91,19 @@ std::string StepText(const RunReport& report) {
   return text;
 }
 
+std::string PredictionText(const RunReport& report) {
+  const PredictionReport& predicted = report.predicted;
+  const double median = SpreadOf(report.step_us).median;
+  if (predicted.step_us <= 0) return StrCat("nothing: ", predicted.basis);
+  std::string text = StrCat(FormatDuration(predicted.step_us), " a step");
+  if (median > 0) {
+    const double error = predicted.step_us / median - 1;
+    StrAppend(&text, ", ", FormatPercent(std::abs(error)), error < 0 ? " below" : " above",
+              " what was measured");
+  }
+  return StrCat(text, " (", predicted.basis, ")");
+}
+
 Json ToJson(const Accuracy& accuracy) {
   return {{"right", accuracy.right}, {"rows", accuracy.rows}};
 }
@@ -150,6 +163,7 @@ std::string ToText(const RunReport& report) {
     }
   }
   facts.Row({"time", StepText(report)});
+  facts.Row({"predicted", PredictionText(report)});
   facts.Row({"before", StrCat("load and plan ", FormatDuration(report.load_us), ", prepare ",
                               FormatDuration(report.prepare_us))});
   StrAppend(&text, facts.ToString("  "));
@@ -167,6 +181,8 @@ Json ToJson(const RunReport& report) {
   document["prepare_us"] = report.prepare_us;
   document["step_us"] = {
       {"median", step.median}, {"min", step.min}, {"max", step.max}, {"all", report.step_us}};
+  document["predicted"] = {{"step_us", report.predicted.step_us},
+                           {"basis", report.predicted.basis}};
   document["outputs"] = ListToJson(report.outputs);
   document["expects"] = ListToJson(report.expects);
   document["labels"] = ListToJson(report.labels);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_replace.h"
+#include "graph/cost_table.h"
 #include "graph/files.h"
 #include "graph/graph_json.h"
 #include "graph/json_document.h"
@@ -39,6 +40,17 @@ constexpr char kMachine[] = R"({
      "peer_link": {"bandwidth": 4e11, "latency_us": 2, "full_duplex": true}}],
   "network": {"bandwidth": 5e10, "latency_us": 4.5}, "file_bandwidth": 0
 })";
+
+constexpr char kCosts[] = R"json({
+  "format": "millrace-costs", "version": "1.0", "machine": "host",
+  "devices": [
+    {"name": "core",
+     "rates": [{"family": "simd", "class": "reduction", "threads": 2, "compute": 0.5,
+                "memory": 0.75, "overhead_us": 1.5, "samples": 9, "median_error": 0.125}],
+     "kernels": [{"query": "Relu{}(f32[8],)->(f32[8],)", "variant": "simd", "threads": 1,
+                  "time_us": 0.25, "flops": 8, "bytes": 64}]},
+    {"name": "gpu"}]
+})json";
 
 // An instruction of each kind; names are short, since every value is replaced by many others.
 constexpr char kPlan[] = R"json({
@@ -103,6 +115,7 @@ std::vector<bool> SchemaVerdicts(std::string_view schema,
 bool GraphLoads(const std::string& json) { return ParseGraphJson(json, "").ok(); }
 bool PlanLoads(const std::string& json) { return ParsePlanJson(json, "").ok(); }
 bool MachineLoads(const std::string& json) { return ParseMachine(json, "").ok(); }
+bool CostsLoad(const std::string& json) { return ParseCostTable(json, "").ok(); }
 
 // `value` and all below it, in the order of the text.
 void Collect(const JsonDocument& document, const JsonValue& value,
@@ -176,6 +189,20 @@ TEST(GraphSchemaTest, NothingLoadsThatTheSchemaRefuses) {
 TEST(MachineSchemaTest, NothingLoadsThatTheSchemaRefuses) {
   ASSERT_TRUE(MachineLoads(kMachine));
   ExpectNothingLoadsThatTheSchemaRefuses("machine.schema.json", kMachine, MachineLoads);
+}
+
+TEST(CostsSchemaTest, NothingLoadsThatTheSchemaRefuses) {
+  ASSERT_TRUE(CostsLoad(kCosts)) << ParseCostTable(kCosts, "").status();
+  ExpectNothingLoadsThatTheSchemaRefuses("costs.schema.json", kCosts, CostsLoad);
+}
+
+TEST(CostsSchemaTest, AcceptsWhatLoads) {
+  const CostTable table = ParseCostTable(kCosts, "").value();
+  const std::vector<bool> verdicts =
+      SchemaVerdicts("costs.schema.json", {kCosts, CostTableToJson(table)});
+  if (verdicts.empty()) GTEST_SKIP() << "python3 with the jsonschema package is not there";
+  EXPECT_TRUE(verdicts[0]);
+  EXPECT_TRUE(verdicts[1]);
 }
 
 TEST(PlanSchemaTest, NothingLoadsThatTheSchemaRefuses) {
