@@ -3,6 +3,7 @@
 #include "ops/axes.h"
 #include "ops/op_def.h"
 #include "ops/reshaping.h"
+#include "ops/sharding.h"
 
 namespace millrace {
 namespace {
@@ -49,6 +50,14 @@ absl::Status InferUnsqueeze(InferContext& c) {
   return absl::OkStatus();
 }
 
+// Without axes, a part of size 1 would lose the dim that was cut.
+std::vector<ShardingRule> SqueezeRules(const NodeQuery& query) {
+  if (query.inputs.size() > 1 && query.inputs[1].has_value()) return ReshapeRules(query);
+  std::vector<ShardingRule> rules;
+  AddPartialRules(query, 0, kAllReductions, rules);
+  return rules;
+}
+
 OpDef Renaming(std::string name, std::string doc, std::string result, InferFn infer) {
   return {.name = std::move(name),
           .doc = std::move(doc),
@@ -67,6 +76,7 @@ OpDef Renaming(std::string name, std::string doc, std::string result, InferFn in
 OpDef SqueezeOp() {
   OpDef op = Renaming("Squeeze", "Data without dims of 1", "squeezed", InferSqueeze);
   op.inputs[1].optional = true;
+  op.sharding = SqueezeRules;
   op.inputs[1].doc = "the dims to drop; absent: all of 1";
   return op;
 }
