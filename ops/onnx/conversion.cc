@@ -104,10 +104,12 @@ absl::Status Conversion::NumberToTypeName(std::string_view attr) {
   const AttrValue* value = node.attrs.Find(attr);
   if (value == nullptr || !std::holds_alternative<int64_t>(*value)) return absl::OkStatus();
   const int64_t number = std::get<int64_t>(*value);
-  const std::optional<DType> dtype = FromOnnxType(static_cast<int32_t>(number));
-  if (!dtype.has_value() || number != static_cast<int32_t>(number)) {
-    return BadInputError(StrCat("attribute '", attr, "': elements of type ",
-                                OnnxTypeName(static_cast<int32_t>(number)), " are not supported"));
+  const int32_t data_type =
+      number == static_cast<int32_t>(number) ? static_cast<int32_t>(number) : 0;
+  const std::optional<DType> dtype = FromOnnxType(data_type);
+  if (!dtype.has_value()) {
+    return BadInputError(StrCat("attribute '", attr, "' is ", number, " (", OnnxTypeName(data_type),
+                                "), an element type that is not supported"));
   }
   node.attrs.Set(attr, std::string(DTypeName(*dtype)));
   return absl::OkStatus();

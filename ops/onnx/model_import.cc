@@ -192,8 +192,9 @@ std::optional<TensorType> ReadOnnxType(ModelImport& import, const onnx::TypeProt
       dims->push_back(StrCat(dim.dim_value()));
       continue;
     }
-    const Symbol& symbol =
-        import.SymbolFor(dim.dim_param().empty() ? StrCat(name, "_", d) : dim.dim_param());
+    // "?" is how some writers spell that they do not know: no name that two dims share.
+    const bool unnamed = dim.dim_param().empty() || dim.dim_param() == "?";
+    const Symbol& symbol = import.SymbolFor(unnamed ? StrCat(name, "_", d) : dim.dim_param());
     result.shape.push_back(symbol.value < 0 ? 1 : symbol.value);
     dims->push_back(symbol.name);
     symbolic = true;

@@ -15,7 +15,8 @@ struct TypeName {
   std::optional<DType> dtype;
 };
 // By number; the ones above 16 are younger than the schema we build with.
-constexpr TypeName kTypes[] = {{1, "float", DType::kF32},
+constexpr TypeName kTypes[] = {{0, "undefined", std::nullopt},
+                               {1, "float", DType::kF32},
                                {2, "uint8", DType::kU8},
                                {3, "int8", DType::kI8},
                                {4, "uint16", DType::kU16},

@@ -181,7 +181,8 @@ std::string OutOfScope(std::string_view message) {
     if (message.find(StrCat("is a ", kind)) != message.npos ||
         message.find(StrCat("is an ", kind)) != message.npos ||
         message.find(StrCat("(", kind, "s)")) != message.npos ||
-        message.find(StrCat("of type ", kind)) != message.npos) {
+        message.find(StrCat("of type ", kind)) != message.npos ||
+        message.find(StrCat("(", kind, "), an element type")) != message.npos) {
       return StrCat(kind, "s");
     }
   }
