@@ -1,4 +1,6 @@
 // `millrace import`: an ONNX model as a graph file, weights beside it.
+#include <map>
+
 #include "absl/strings/str_join.h"
 #include "graph/graph_json.h"
 #include "graph/strings.h"
@@ -8,6 +10,7 @@
 #include "tools/model_file.h"
 #include "tools/output.h"
 #include "tools/units.h"
+#include "tools/value_spec.h"
 
 namespace millrace {
 namespace {
@@ -16,6 +19,7 @@ struct ImportOptions {
   std::string file;
   std::string output;
   std::vector<std::string> sets;
+  std::vector<std::string> constants;  // "sr=i64=16000"
   bool json = false;
 };
 
@@ -29,8 +33,16 @@ absl::Status Import(const ImportOptions& options) {
   OnnxImportOptions import;
   MILLRACE_ASSIGN_OR_RETURN(import.symbols, ParseSymbols(options.sets));
   import.allow_open_symbols = true;
+  for (const std::string& text : options.constants) {
+    MILLRACE_ASSIGN_OR_RETURN(const ValueSpec spec, ParseValueSpec("--constant", text));
+    MILLRACE_ASSIGN_OR_RETURN(import.constants[spec.name], ReadValue("--constant", spec));
+  }
   MILLRACE_ASSIGN_OR_RETURN(Graph graph, ImportOnnx(options.file, import));
-  FixSymbols(import.symbols, graph);
+  std::map<std::string, int64_t> bound;  // by --set, or by the shape of a constant
+  for (const Symbol& symbol : graph.symbols) {
+    if (symbol.value >= 0) bound[symbol.name] = symbol.value;
+  }
+  FixSymbols(bound, graph);
   {
     const InterruptDeferral deferral;
     MILLRACE_RETURN_IF_ERROR(SaveGraph(graph, options.output));
@@ -60,6 +72,8 @@ void DeclareOptions(OptionList& list, ImportOptions& options) {
   list.RequiredText("-o,--output", "FILE", options.output,
                     "Write the graph here, its weights beside it");
   list.Repeated("--set", "N=8", options.sets, "Fix a dynamic dim");
+  list.Repeated("--constant", "NAME=SPEC", options.constants,
+                "Turn an input into a constant: i64=16000, @x.npy (see run)");
   list.Flag("--json", options.json, "Print what was written as JSON");
 }
 

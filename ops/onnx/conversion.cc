@@ -8,29 +8,39 @@
 
 namespace millrace {
 
-std::optional<TensorType> TypedBuilder::TypeOf(ValueId id) {
-  Graph& graph = this->graph();
-  for (; inferred_ < graph.nodes.size(); ++inferred_) {
-    const Node& node = graph.nodes[inferred_];
-    if (!node.subgraphs.empty()) continue;  // not worth it: nothing old depends on them
-    bool known = true;
-    std::vector<Tensor> constants;
-    for (ValueId input : node.inputs) {
-      known &= !input.valid() || graph.value(input).typed;
-      constants.push_back(input.valid() ? ConstantTensor(graph, input).value_or(Tensor())
-                                        : Tensor());
-    }
-    if (!known) continue;
-    const auto types = InferOutputs(QueryFor(graph, NodeId(inferred_)), constants);
-    if (!types.ok()) continue;  // inference of the whole graph will tell
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-      if (!node.outputs[i].valid()) continue;
-      graph.value(node.outputs[i]).type = (*types)[i];
-      graph.value(node.outputs[i]).typed = true;
-    }
+// Nodes with nested graphs are left out, and what is bounded, because inference of one node does
+// not say so of its results: what follows from them stays unknown.
+void TypedBuilder::InferNode(NodeId id) {
+  const Node& node = graph().node(id);
+  const OpDef* op = FindOp(node.op);
+  if (op == nullptr || !node.subgraphs.empty() || op->traits.host_call) return;
+  std::vector<Tensor> constants;
+  for (ValueId input : node.inputs) {
+    if (input.valid() && !graph().value(input).typed) return;
+    constants.push_back(input.valid() ? KnownSoFar(input).value_or(Tensor()) : Tensor());
   }
-  if (!graph.value(id).typed) return std::nullopt;
-  return graph.value(id).type;
+  const auto types = InferOutputs(QueryFor(graph(), id), constants);
+  if (!types.ok()) return;  // inference of the whole graph will tell
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (!node.outputs[i].valid()) continue;
+    graph().value(node.outputs[i]).type = (*types)[i];
+    graph().value(node.outputs[i]).typed = true;
+  }
+}
+
+std::optional<TensorType> TypedBuilder::TypeOf(ValueId id) {
+  while (inferred_ < graph().nodes.size()) InferNode(NodeId(inferred_++));
+  if (!graph().value(id).typed) return std::nullopt;
+  return graph().value(id).type;
+}
+
+std::optional<Tensor> TypedBuilder::KnownSoFar(ValueId id) {
+  return sizes_hold_ ? known_.Of(id) : ConstantTensor(graph(), id);
+}
+
+std::optional<Tensor> TypedBuilder::Known(ValueId id) {
+  TypeOf(id);
+  return KnownSoFar(id);
 }
 
 void TypedBuilder::MakeConstant(ValueId id) {
@@ -42,9 +52,9 @@ void TypedBuilder::MakeConstant(ValueId id) {
   graph().constants.push_back(id);
 }
 
-std::optional<std::vector<int64_t>> Conversion::ConstantInts(size_t i) const {
+std::optional<std::vector<int64_t>> Conversion::KnownInts(size_t i) {
   if (!HasInput(i)) return std::nullopt;
-  const std::optional<Tensor> tensor = ConstantTensor(builder.graph(), node.inputs[i]);
+  const std::optional<Tensor> tensor = builder.Known(node.inputs[i]);
   if (!tensor.has_value()) return std::nullopt;
   return IntsOf(*tensor);
 }
@@ -89,11 +99,10 @@ void Conversion::IntsToInput(std::string_view attr, size_t i) {
 
 absl::Status Conversion::InputToInts(size_t i, std::string_view attr) {
   if (!HasInput(i)) return absl::OkStatus();
-  const std::optional<std::vector<int64_t>> ints = ConstantInts(i);
+  const std::optional<std::vector<int64_t>> ints = KnownInts(i);
   if (!ints.has_value()) {
-    return BadInputError(
-        StrCat("'", attr, "' must be known while planning: a constant or an initializer, not '",
-               builder.graph().value(node.inputs[i]).name, "'"));
+    return BadInputError(StrCat("'", attr, "' must be known while planning, but '",
+                                builder.graph().value(node.inputs[i]).name, "' is not"));
   }
   node.attrs.Set(attr, *ints);
   node.inputs[i] = ValueId();
@@ -135,7 +144,7 @@ absl::Status FitAttributes(Conversion& c) {
 
 absl::Status Convert(Conversion& c) {
   if (c.node.opset < 6) c.node.attrs.Erase("consumed_inputs");  // a hint about memory, long gone
-  for (const auto rules : {ShapeRules(), MathRules(), LayerRules()}) {
+  for (const auto rules : {ShapeRules(), MathRules(), LayerRules(), LoopRules()}) {
     for (const ConversionRule& rule : rules) {
       if (rule.op != c.node.op || c.node.opset < rule.first || c.node.opset > rule.last) continue;
       MILLRACE_RETURN_IF_ERROR(rule.convert(c));

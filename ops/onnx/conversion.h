@@ -13,6 +13,7 @@
 
 #include "graph/builder.h"
 #include "graph/status.h"
+#include "ops/known_values.h"
 
 namespace millrace {
 
@@ -29,35 +30,43 @@ struct OnnxNode {
   int64_t num_captures = 0;  // how many of the last inputs are captures of the subgraphs
 };
 
-// A graph under construction. Types of what was added so far are inferred when first asked for,
-// because few conversions depend on them.
+// A graph under construction. Types and values are worked out when first asked for, because few
+// conversions depend on them.
 class TypedBuilder : public GraphBuilder {
  public:
-  using GraphBuilder::GraphBuilder;
+  explicit TypedBuilder(std::string name) : GraphBuilder(std::move(name)), known_(graph()) {}
+
+  // Whether no dim that types give may change later, because a symbol is bound anew.
+  bool sizes_hold() const { return sizes_hold_; }
+  void SetSizesHold(bool sizes_hold) { sizes_hold_ = sizes_hold; }
   // nullopt when it does not follow from what is known.
   std::optional<TensorType> TypeOf(ValueId value);
+  // Of constants, and of what follows from constants and sizes.
+  std::optional<Tensor> Known(ValueId value);
   // Turns a param into a constant; others stay what they are.
   void MakeConstant(ValueId value);
 
  private:
+  void InferNode(NodeId node);
+  std::optional<Tensor> KnownSoFar(ValueId value);  // without inferring what comes after
+
+  bool sizes_hold_ = true;
+  KnownValues known_;
   size_t inferred_ = 0;  // nodes
 };
 
 class Conversion {
  public:
-  // `sizes_hold`: no dim that types give may change later, because a symbol is bound anew.
-  Conversion(OnnxNode onnx_node, TypedBuilder& onto, bool sizes_are_final)
-      : node(std::move(onnx_node)), builder(onto), sizes_hold(sizes_are_final) {}
+  Conversion(OnnxNode onnx_node, TypedBuilder& onto) : node(std::move(onnx_node)), builder(onto) {}
 
   OnnxNode node;
   TypedBuilder& builder;
-  const bool sizes_hold;
   // Set by conversions that need no node (Constant): output i is this value.
   std::vector<ValueId> values;
 
   bool HasInput(size_t i) const { return i < node.inputs.size() && node.inputs[i].valid(); }
-  // Input i as a list of integers, when it is a constant.
-  std::optional<std::vector<int64_t>> ConstantInts(size_t i) const;
+  // Input i as a list of integers, when it is known.
+  std::optional<std::vector<int64_t>> KnownInts(size_t i);
   std::optional<int> Rank(size_t input);
   std::optional<DType> ElementType(size_t input);
 
@@ -69,7 +78,7 @@ class Conversion {
 
   // An attribute that became input i (a list of integers, rank 1); absent: stays omitted.
   void IntsToInput(std::string_view attr, size_t i);
-  // An input that was an attribute, or is one here. BadInputError when it is no constant.
+  // An input that was an attribute, or is one here. BadInputError when its value is not known.
   absl::Status InputToInts(size_t i, std::string_view attr);
   // An attribute with the number of an element type, as our name for it ("f32").
   absl::Status NumberToTypeName(std::string_view attr);
@@ -87,6 +96,7 @@ struct ConversionRule {
 std::span<const ConversionRule> ShapeRules();
 std::span<const ConversionRule> MathRules();
 std::span<const ConversionRule> LayerRules();
+std::span<const ConversionRule> LoopRules();
 
 // Applies the rules to `conversion.node`. BadInputError says what the node asks for that Millrace
 // cannot do.

@@ -34,9 +34,8 @@ void GraphImporter::Define(const std::string& name, ValueId value, const OnnxPla
 
 // Weights are state that training may change; what shapes are computed with is not.
 ValueId GraphImporter::Materialize(OnnxScope& scope, const std::string& name, Tensor tensor) {
-  const bool is_body = scope.around != nullptr;
   const bool is_weight = IsFloat(tensor.dtype()) && tensor.shape().rank() > 0;
-  if (is_body || !is_weight) return scope.builder->Constant(name, std::move(tensor));
+  if (scope.in_body || !is_weight) return scope.builder->Constant(name, std::move(tensor));
   const TensorType type = tensor.type();
   return scope.builder->Param(name, type, InlineData(std::move(tensor)));
 }
@@ -55,6 +54,8 @@ std::optional<ValueId> GraphImporter::Find(OnnxScope& scope, const std::string& 
   if (scope.around == nullptr) return std::nullopt;
   const std::optional<ValueId> outside = Find(*scope.around, name);
   if (!outside.has_value() || !outside->valid()) return outside;
+  if (scope.builder == scope.around->builder) return outside;  // a branch in place of its If
+  scope.around->builder->TypeOf(*outside);  // what is typed outside is typed inside
   const Value& source = scope.around->builder->graph().value(*outside);
   ValueId inside;
   if (source.kind == ValueKind::kConstant &&
@@ -159,6 +160,7 @@ void GraphImporter::ReadNode(onnx::NodeProto& proto, const OnnxPlace& place) {
   if (function != import_.functions.end() && !known) {
     return Expand(function->second, proto, std::move(node), place);
   }
+  if (ReadBranch(proto, node, place)) return;
   body_captures_.clear();
   ReadAttributes(proto, place, node);
   PassCaptures(node);
@@ -176,7 +178,7 @@ void GraphImporter::ReadOperands(const onnx::NodeProto& proto, const OnnxPlace& 
 
 void GraphImporter::AddNode(OnnxNode node, const onnx::NodeProto& proto, const OnnxPlace& place) {
   TypedBuilder& builder = *scope_.builder;
-  Conversion c(std::move(node), builder, !import_.HasOpenSymbols());
+  Conversion c(std::move(node), builder);
   const absl::Status status = Convert(c);
   if (!status.ok()) {
     import_.Report(place, StrCat(Describe(proto), ": ", StdView(status.message())));

@@ -19,6 +19,7 @@ namespace millrace {
 struct OnnxScope {
   OnnxScope* around = nullptr;      // of a body: the names outside
   TypedBuilder* builder = nullptr;  // where nodes are added; a function's is its caller's
+  bool in_body = false;             // that graph is nested in another
   absl::flat_hash_map<std::string, ValueId> values;       // !valid(): an operand the caller omitted
   absl::flat_hash_map<std::string, Tensor> initializers;  // become values when first used
   std::vector<std::pair<ValueId, ValueId>> captures;      // (outside, inside)
@@ -53,6 +54,9 @@ class GraphImporter {
                      const OnnxPlace& place, OnnxNode& result);
   void ReadBody(const std::string& name, onnx::GraphProto& graph, const OnnxPlace& place,
                 OnnxNode& result);
+  bool ReadBranch(onnx::NodeProto& proto, const OnnxNode& node, const OnnxPlace& place);
+  void ExpandBranch(const std::string& name, onnx::GraphProto& graph,
+                    const std::vector<std::string>& outputs, const OnnxPlace& place);
   void PassCaptures(OnnxNode& node);
   void AddNode(OnnxNode node, const onnx::NodeProto& proto, const OnnxPlace& place);
   void Expand(const OnnxFunction& function, const onnx::NodeProto& call, OnnxNode node,

@@ -1,6 +1,7 @@
 // Attributes of nodes, the graphs among them, and functions, whose attributes stand for others.
 #include "graph/strings.h"
 #include "ops/onnx/graph_importer.h"
+#include "ops/op_def.h"
 
 namespace millrace {
 namespace {
@@ -97,9 +98,11 @@ void GraphImporter::ReadBody(const std::string& name, onnx::GraphProto& proto,
     return import_.Report(place, StrCat("graphs are nested more than ", kMaxNesting, " deep"));
   }
   TypedBuilder builder(name);
+  builder.SetSizesHold(scope_.builder->sizes_hold());
   OnnxScope scope;
   scope.around = &scope_;
   scope.builder = &builder;
+  scope.in_body = true;
   scope.attributes = scope_.attributes;
   scope.opsets = scope_.opsets;
   GraphImporter body(import_, scope, depth_ + 1, calls_);
@@ -119,6 +122,60 @@ void GraphImporter::ReadBody(const std::string& name, onnx::GraphProto& proto,
   sub.name = name;
   sub.graph = std::move(builder).Build();
   body_captures_.push_back(std::move(scope.captures));
+}
+
+// Of an If whose condition is known, the nodes of the branch that is taken, in place of the If: the
+// other branch is often wrong for the sizes at hand. False when it is no such node.
+bool GraphImporter::ReadBranch(onnx::NodeProto& proto, const OnnxNode& node,
+                               const OnnxPlace& place) {
+  const OpDef* op = proto.domain().empty() ? FindOp(proto.op_type()) : nullptr;
+  if (op == nullptr || op->traits.control_flow != ControlFlow::kIf || node.inputs.size() != 1 ||
+      !node.inputs[0].valid()) {
+    return false;
+  }
+  const std::optional<Tensor> condition = scope_.builder->Known(node.inputs[0]);
+  if (!condition.has_value() || condition->num_elements() != 1) return false;
+  const std::string& taken = op->subgraphs[condition->AsInt64(0) != 0 ? 0 : 1];
+  for (int a = 0; a < proto.attribute_size(); ++a) {
+    Attribute& attribute = *proto.mutable_attribute(a);
+    if (attribute.name() != taken || !attribute.has_g() ||
+        attribute.g().output_size() < static_cast<int>(node.outputs.size())) {
+      continue;
+    }
+    const OnnxPlace at{&place, "attribute", {onnx::NodeProto::kAttributeFieldNumber, a}, true};
+    const OnnxPlace body{&at, "g", {Attribute::kGFieldNumber, 0}, false};
+    if (calls_.empty()) {
+      ExpandBranch(NameOfCall(proto), *attribute.mutable_g(), node.outputs, body);
+    } else {  // a function may be expanded again
+      onnx::GraphProto copy = attribute.g();
+      ExpandBranch(NameOfCall(proto), copy, node.outputs, body);
+    }
+    return true;
+  }
+  return false;
+}
+
+void GraphImporter::ExpandBranch(const std::string& name, onnx::GraphProto& graph,
+                                 const std::vector<std::string>& outputs, const OnnxPlace& place) {
+  OnnxScope scope;
+  scope.around = &scope_;
+  scope.builder = scope_.builder;
+  scope.in_body = scope_.in_body;
+  scope.attributes = scope_.attributes;
+  scope.opsets = scope_.opsets;
+  scope.prefix = StrCat(name, "/");
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].empty()) continue;
+    scope.renamed[graph.output(static_cast<int>(i)).name()] = VisibleName(outputs[i]);
+  }
+  GraphImporter branch(import_, scope, depth_, calls_);
+  branch.ReadInitializers(graph, place);
+  branch.ReadNodes(*graph.mutable_node(), onnx::GraphProto::kNodeFieldNumber, place);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].empty()) continue;
+    const auto value = branch.Use(graph.output(static_cast<int>(i)).name(), place);
+    Define(outputs[i], value.value_or(ValueId()), place);
+  }
 }
 
 // --- Functions ---------------------------------------------------------------------------------
@@ -161,6 +218,7 @@ OnnxScope GraphImporter::ScopeOfCall(const OnnxFunction& function, const onnx::N
                                      const OnnxNode& node) const {
   OnnxScope scope;  // with nothing around it: a function sees its operands only
   scope.builder = scope_.builder;
+  scope.in_body = scope_.in_body;
   scope.prefix = StrCat(NameOfCall(call), "/");
   scope.opsets = function.opsets.empty() ? nullptr : &function.opsets;
   for (int i = 0; i < function.proto->input_size(); ++i) {

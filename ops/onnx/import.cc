@@ -73,7 +73,8 @@ void CheckOpsets(ModelImport& import) {
                 StrCat("the model is of opset ", found->second, "; known are 1 to ", kNewestOpset));
 }
 
-absl::Status CheckSymbols(const ModelImport& import) {
+// Symbols and inputs that the caller names, or does not name.
+absl::Status CheckOptions(const ModelImport& import) {
   std::vector<std::string> names, complaints;
   for (const Symbol& symbol : import.symbols) {
     names.push_back(symbol.name);
@@ -92,21 +93,26 @@ absl::Status CheckSymbols(const ModelImport& import) {
                                 ": the model has no symbol '", name, "'", hint.empty() ? "" : "; ",
                                 hint));
   }
+  names.clear();
+  for (const auto& input : import.model.graph().input()) names.push_back(input.name());
+  for (const auto& [name, tensor] : import.options.constants) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    const std::string hint = DidYouMean(name, names);
+    complaints.push_back(StrCat(import.file, ": the model has no input '", name, "'",
+                                hint.empty() ? "" : "; ", hint));
+  }
   return complaints.empty() ? absl::OkStatus() : UsageError(absl::StrJoin(complaints, "\n"));
 }
 
 // --- The model ---------------------------------------------------------------------------------
 
-// Constants that the caller gives for inputs must be of the types the model declares.
-void BindInput(ModelImport& import, const std::string& name, const Tensor& tensor,
-               const TensorType& declared, const std::vector<std::string>& dims,
-               const OnnxPlace& place) {
-  const bool fits = dims.empty() ? tensor.type() == declared
-                                 : tensor.dtype() == declared.dtype &&
-                                       tensor.shape().rank() == declared.shape.rank();
-  if (fits) return;
-  import.Report(place, StrCat("input '", name, "' is ", ToString(declared),
-                              ", but was given a constant of ", ToString(tensor.type())));
+// Dims of inputs that the caller gives the data of are those of the data.
+void BindConstants(ModelImport& import) {
+  for (const onnx::ValueInfoProto& input : import.model.graph().input()) {
+    const auto constant = import.options.constants.find(input.name());
+    if (constant == import.options.constants.end()) continue;
+    import.BindDims(input.type(), input.name(), constant->second.shape());
+  }
 }
 
 void ReadInputs(ModelImport& import, GraphImporter& importer, OnnxScope& scope,
@@ -128,7 +134,11 @@ void ReadInputs(ModelImport& import, GraphImporter& importer, OnnxScope& scope,
     const auto constant = import.options.constants.find(input.name());
     ValueId id;
     if (constant != import.options.constants.end()) {
-      if (type) BindInput(import, input.name(), constant->second, *type, dims, at);
+      if (type.has_value() && constant->second.type() != *type) {
+        import.Report(at,
+                      StrCat("input '", input.name(), "' is ", ToString(*type),
+                             ", but was given a constant of ", ToString(constant->second.type())));
+      }
       id = scope.builder->Constant(input.name(), constant->second);
     } else {
       id = scope.builder->Input(input.name(), type.value_or(TensorType()));
@@ -173,12 +183,17 @@ absl::StatusOr<Graph> ParseOnnx(std::string_view bytes, const std::string& file,
   GraphImporter importer(import, scope, 0, calls);
   const OnnxPlace root;
   const OnnxPlace place{&root, "graph", {onnx::ModelProto::kGraphFieldNumber, 0}, false};
+  BindConstants(import);
   ReadInputs(import, importer, scope, place);
-  MILLRACE_RETURN_IF_ERROR(CheckSymbols(import));
+  const absl::Status symbols = CheckOptions(import);
+  builder.SetSizesHold(!import.HasOpenSymbols());
   importer.ReadInitializers(*model.mutable_graph(), place);
   if (importer.ReadNodes(*model.mutable_graph()->mutable_node(), onnx::GraphProto::kNodeFieldNumber,
                          place)) {
     importer.ReadOutputs(model.graph(), place);
+  }
+  if (import.unsupported.empty()) {
+    MILLRACE_RETURN_IF_ERROR(symbols);
   }
   ReportUnsupported(import);
   MILLRACE_RETURN_IF_ERROR(diagnostics.ToStatus());

@@ -1,4 +1,5 @@
 // Layers of networks: normalization, dropout, resizing, recurrent ones.
+#include <cmath>
 #include <limits>
 
 #include "graph/strings.h"
@@ -110,12 +111,48 @@ absl::Status GridSampleModes(Conversion& c) {
 }
 
 absl::Status DftAxis(Conversion& c) {
-  const std::optional<std::vector<int64_t>> axis = c.ConstantInts(2);
+  const std::optional<std::vector<int64_t>> axis = c.KnownInts(2);
   if (c.HasInput(2) && (!axis.has_value() || axis->size() != 1)) {
     return BadInputError("'axis' must be a constant");
   }
   c.node.attrs.Set("axis", axis.has_value() ? (*axis)[0] : int64_t{-2});
   if (c.HasInput(2)) c.node.inputs[2] = ValueId();
+  return absl::OkStatus();
+}
+
+// `p` was a float once, always with the value of an integer.
+absl::Status IntegerNorm(Conversion& c) {
+  const double p = c.node.attrs.Float("p", 2);
+  if (p != std::floor(p) || std::abs(p) > INT32_MAX) {
+    return BadInputError(StrCat("attribute 'p' is ", p, "; expected an integer"));
+  }
+  c.node.attrs.Set("p", static_cast<int64_t>(p));
+  return absl::OkStatus();
+}
+
+// Boxes were not shifted by half a pixel before that was a choice.
+absl::Status UnshiftedBoxes(Conversion& c) {
+  c.node.attrs.Set("coordinate_transformation_mode", std::string("output_half_pixel"));
+  return absl::OkStatus();
+}
+
+// Scale and bias were per group: each is repeated for the channels of its group.
+absl::Status PerChannel(Conversion& c) {
+  if (!c.HasInput(0) || !c.HasInput(1) || !c.HasInput(2)) return absl::OkStatus();
+  const std::optional<TensorType> x = c.builder.TypeOf(c.node.inputs[0]);
+  const int64_t groups = c.node.attrs.Int("num_groups", 0);
+  if (!x.has_value() || !c.builder.sizes_hold() || x->shape.rank() < 2) {
+    return BadInputError("the number of channels must be known");
+  }
+  if (groups <= 0 || x->shape[1] % groups != 0) {
+    return BadInputError(
+        StrCat("'num_groups' ", groups, " does not divide the ", x->shape[1], " channels"));
+  }
+  for (const size_t i : {1, 2}) {
+    const ValueId column = c.Emit("Unsqueeze", {c.node.inputs[i], c.Ints({{1}})});
+    const ValueId matrix = c.Emit("Expand", {column, c.Ints({{groups, x->shape[1] / groups}})});
+    c.node.inputs[i] = c.Emit("Reshape", {matrix, c.Ints({{-1}})});
+  }
   return absl::OkStatus();
 }
 
@@ -125,10 +162,14 @@ constexpr ConversionRule kRules[] = {
     {"DFT", 20, kForever, DftAxis},
     {"Dropout", 1, 11, LegacyDropout},
     {"GRU", 1, 6, LegacyRecurrent},
+    {"GlobalLpPool", 1, 1, IntegerNorm},
     {"GridSample", 20, kForever, GridSampleModes},
+    {"GroupNormalization", 18, 20, PerChannel},
     {"LSTM", 1, 6, LegacyRecurrent},
+    {"LpPool", 1, 1, IntegerNorm},
     {"RNN", 1, 6, LegacyRecurrent},
     {"Resize", 10, 10, FirstResize},
+    {"RoiAlign", 10, 15, UnshiftedBoxes},
     {"Upsample", 1, 9, Upsample},
 };
 

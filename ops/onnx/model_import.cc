@@ -31,6 +31,16 @@ std::string SymbolName(std::string_view text) {
   return name.empty() ? "n" : name;
 }
 
+using Dimension = onnx::TensorShapeProto::Dimension;
+
+bool IsDynamic(const Dimension& dim) { return !dim.has_dim_value() || dim.dim_value() == -1; }
+
+// "?" is how some writers spell that they do not know: no name that two dims share.
+std::string DimName(const Dimension& dim, const std::string& input, int d) {
+  const bool unnamed = dim.dim_param().empty() || dim.dim_param() == "?";
+  return unnamed ? StrCat(input, "_", d) : dim.dim_param();
+}
+
 std::string_view KindOf(const onnx::TypeProto& type) {
   switch (type.value_case()) {
     case onnx::TypeProto::kSequenceType:
@@ -143,7 +153,7 @@ void ModelImport::Report(const OnnxPlace& place, std::string message, std::strin
   diagnostics.Add(std::move(d));
 }
 
-const Symbol& ModelImport::SymbolFor(std::string_view text) {
+Symbol& ModelImport::SymbolFor(std::string_view text) {
   const std::string name = SymbolName(text);
   const auto [found, fresh] = symbol_index_.emplace(name, symbols.size());
   if (!fresh) return symbols[found->second];
@@ -152,6 +162,16 @@ const Symbol& ModelImport::SymbolFor(std::string_view text) {
   const auto given = options.symbols.find(name);
   if (given != options.symbols.end()) symbol.value = given->second;
   return symbol;
+}
+
+void ModelImport::BindDims(const onnx::TypeProto& type, const std::string& input,
+                           const Shape& shape) {
+  const auto& dims = type.tensor_type().shape();
+  for (int d = 0; d < std::min(dims.dim_size(), shape.rank()); ++d) {
+    if (!IsDynamic(dims.dim(d))) continue;
+    Symbol& symbol = SymbolFor(DimName(dims.dim(d), input, d));
+    if (symbol.value < 0) symbol.value = shape[d];
+  }
 }
 
 bool ModelImport::HasOpenSymbols() const {
@@ -184,7 +204,7 @@ std::optional<TensorType> ReadOnnxType(ModelImport& import, const onnx::TypeProt
   bool symbolic = false;
   for (int d = 0; d < tensor.shape().dim_size(); ++d) {
     const auto& dim = tensor.shape().dim(d);
-    if (dim.has_dim_value() && dim.dim_value() != -1) {
+    if (!IsDynamic(dim)) {
       if (dim.dim_value() < 0 || dim.dim_value() > kMaxBytes) {
         return refuse(StrCat("has a dim ", d, " of ", dim.dim_value()));
       }
@@ -192,9 +212,7 @@ std::optional<TensorType> ReadOnnxType(ModelImport& import, const onnx::TypeProt
       dims->push_back(StrCat(dim.dim_value()));
       continue;
     }
-    // "?" is how some writers spell that they do not know: no name that two dims share.
-    const bool unnamed = dim.dim_param().empty() || dim.dim_param() == "?";
-    const Symbol& symbol = import.SymbolFor(unnamed ? StrCat(name, "_", d) : dim.dim_param());
+    const Symbol& symbol = import.SymbolFor(DimName(dim, name, d));
     result.shape.push_back(symbol.value < 0 ? 1 : symbol.value);
     dims->push_back(symbol.name);
     symbolic = true;

@@ -60,7 +60,9 @@ struct ModelImport {
   int64_t OffsetOf(const OnnxPlace& place) const;
 
   // The symbol of that name, bound to its value; new ones are added.
-  const Symbol& SymbolFor(std::string_view name);
+  Symbol& SymbolFor(std::string_view name);
+  // The dynamic dims of a type are those of `shape`, but for what the caller said of them.
+  void BindDims(const onnx::TypeProto& type, const std::string& input, const Shape& shape);
   bool HasOpenSymbols() const;
 
  private:

@@ -72,7 +72,8 @@ absl::Status SplitParts(Conversion& c) {
   }
   const std::optional<TensorType> type = c.builder.TypeOf(c.node.inputs[0]);
   const int64_t axis = c.node.attrs.Int("axis", 0);
-  if (!type.has_value() || !c.sizes_hold) return absl::OkStatus();  // equal parts, if they are
+  if (!type.has_value() || !c.builder.sizes_hold())
+    return absl::OkStatus();  // equal parts, if they are
   const int rank = type->shape.rank();
   if (axis < -rank || axis >= rank) return absl::OkStatus();  // inference will tell
   const int64_t total = type->shape[static_cast<int>(axis < 0 ? axis + rank : axis)];
@@ -81,6 +82,23 @@ absl::Status SplitParts(Conversion& c) {
   std::vector<int64_t> sizes(parts, size);
   sizes.back() = total - size * (parts - 1);
   c.SetInput(1, c.Ints(sizes));
+  return absl::OkStatus();
+}
+
+// So many tiles along one axis.
+absl::Status TilesAlongAxis(Conversion& c) {
+  const std::optional<int> rank = c.HasInput(0) ? c.Rank(0) : std::nullopt;
+  const auto tiles = c.KnownInts(1), axis = c.KnownInts(2);
+  if (!rank.has_value() || !tiles.has_value() || !axis.has_value() || tiles->size() != 1 ||
+      axis->size() != 1) {
+    return BadInputError("'tiles', 'axis' and the rank of 'input' must be known");
+  }
+  if ((*axis)[0] < 0 || (*axis)[0] >= *rank) {
+    return BadInputError(StrCat("'axis' ", (*axis)[0], " is out of range [0,", *rank, ")"));
+  }
+  std::vector<int64_t> repeats(*rank, 1);
+  repeats[(*axis)[0]] = (*tiles)[0];
+  c.node.inputs = {c.node.inputs[0], c.Ints(repeats)};
   return absl::OkStatus();
 }
 
@@ -165,6 +183,7 @@ constexpr ConversionRule kRules[] = {
     {"Split", 1, 12, SplitSizes},
     {"Split", 18, kForever, SplitParts},
     {"Squeeze", 1, 12, AxesToInput},
+    {"Tile", 1, 5, TilesAlongAxis},
     {"TopK", 1, 9, TopKCount},
     {"Unsqueeze", 1, 12, AxesToInput},
 };

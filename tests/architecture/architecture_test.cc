@@ -110,6 +110,18 @@ TEST(Includes, OnlyTheCudaFoldersSeeCudaHeaders) {
   }
 }
 
+TEST(Includes, OnlyOpsOnnxSeesProtobuf) {
+  for (const SourceFile& file :
+       SourcesIn({"graph", "ops", "passes", "runtime", "distributed", "tools"})) {
+    if (UnitOf(file.path) == "ops/onnx") continue;
+    for (const std::string& line : file.lines) {
+      for (const char* header : {"#include <google/protobuf/", "#include <onnx/"}) {
+        EXPECT_FALSE(line.starts_with(header)) << file.path << " may not " << line;
+      }
+    }
+  }
+}
+
 TEST(Tree, TopLevelIsTheAgreedOne) {
   const std::set<std::string> kAgreed = {"CMakeLists.txt",
                                          "CMakePresets.json",

@@ -110,13 +110,15 @@ void AddHostOperands(const onnx::GraphProto& graph, std::set<std::string>& names
   }
 }
 
-// Inputs that may decide a shape: integers, and operands of the host.
+// Inputs that may decide a shape: integers, scalars, and operands of the host.
 std::map<std::string, Tensor> ShapeInputs(const Case& c) {
   std::set<std::string> host;
   AddHostOperands(c.model.graph(), host);
   std::map<std::string, Tensor> constants;
   for (const auto& [name, tensor] : c.inputs) {
-    if (host.contains(name) || IsInteger(tensor.dtype())) constants.emplace(name, tensor);
+    if (host.contains(name) || IsInteger(tensor.dtype()) || tensor.shape().rank() == 0) {
+      constants.emplace(name, tensor);
+    }
   }
   return constants;
 }
@@ -181,8 +183,8 @@ std::string OutOfScope(std::string_view message) {
     if (message.find(StrCat("is a ", kind)) != message.npos ||
         message.find(StrCat("is an ", kind)) != message.npos ||
         message.find(StrCat("(", kind, "s)")) != message.npos ||
-        message.find(StrCat("of type ", kind)) != message.npos ||
-        message.find(StrCat("(", kind, "), an element type")) != message.npos) {
+        message.find(StrCat("(", kind, ")")) != message.npos ||
+        message.find(StrCat("of type ", kind)) != message.npos) {
       return StrCat(kind, "s");
     }
   }
@@ -197,6 +199,12 @@ void Classify(const absl::Status& status, CaseResult& result) {
   result.reason = OutOfScope(result.message);
   if (!result.reason.empty()) {
     result.outcome = CaseOutcome::kOutOfScope;
+    return;
+  }
+  if (result.message.find("known while planning") != std::string::npos ||
+      result.message.find("known only at run time") != std::string::npos) {
+    result.reason = "a size that is known only at run time";
+    result.outcome = CaseOutcome::kUnsupported;
     return;
   }
   constexpr std::string_view kNotSupported = " not supported: ";

@@ -66,7 +66,7 @@ TEST(OnnxExport, ReadAgainItIsTheSameGraph) {
   Exported(graph, folder.File("m.onnx"));
   absl::StatusOr<Graph> again = ImportOnnx(folder.File("m.onnx"));
   ASSERT_TRUE(again.ok()) << again.status();
-  for (Graph* g : {&*again}) g->name = graph.name;
+  again->name = graph.name;
   again->opset = graph.opset;
   again->producer = graph.producer;
   std::string before = ToText(graph), after = ToText(*again);

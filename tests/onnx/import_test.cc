@@ -162,6 +162,9 @@ TEST(OnnxImport, SymbolsMayStayOpen) {
       Import(ModelOf("g (float[batch,3] x) => (y) { y = Relu(x) }"), {.allow_open_symbols = true});
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_EQ(graph->symbolic_dims.at(graph->inputs[0])[0], "batch");
+  // What nothing can be done about is told first.
+  EXPECT_THAT(ImportError(ModelOf("g (float[batch,3] x) => (y) { y = Frobnicate(x) }")),
+              HasSubstr("1 op is not supported: Frobnicate x1"));
   EXPECT_FALSE(graph->value(graph->outputs[0]).typed);
 }
 
@@ -183,15 +186,36 @@ TEST(OnnxImport, NamesOfDimsThatNoSymbolCanHave) {
 
 TEST(OnnxImport, InputsThatAreConstantsWhilePlanning) {
   const std::string text = "g (float[6] x, int64[K] shape) => (y) { y = Reshape(x, shape) }";
-  EXPECT_THAT(ImportedText(text, 17, {.symbols = {{"K", 2}}}), HasSubstr("shape"));
-  EXPECT_THAT(ImportedText(text, 17,
-                           {.symbols = {{"K", 2}},
-                            .constants = {{"shape", Tensor::Of<int64_t>({2}, {2, 3})}}}),
+  EXPECT_THAT(ImportedText(text, 17, {.symbols = {{"K", 2}}}),
+              HasSubstr("'shape' must be known while planning, but it depends on input 'shape'"));
+  // Its dims are those of the constant.
+  EXPECT_THAT(ImportedText(text, 17, {.constants = {{"shape", Tensor::Of<int64_t>({2}, {2, 3})}}}),
               HasSubstr("y : f32[2,3] = Reshape(x, shape)"));
-  EXPECT_THAT(ImportedText(text, 17,
-                           {.symbols = {{"K", 2}},
-                            .constants = {{"shape", Tensor::Of<float>({2}, {2, 3})}}}),
+  EXPECT_THAT(ImportedText(text, 17, {.constants = {{"shape", Tensor::Of<float>({2}, {2, 3})}}}),
               HasSubstr("input 'shape' is i64[2], but was given a constant of f32[2]"));
+  EXPECT_THAT(ImportedText(text, 17,
+                           {.symbols = {{"K", 1}},
+                            .constants = {{"shape", Tensor::Of<int64_t>({2}, {2, 3})}}}),
+              HasSubstr("input 'shape' is i64[1], but was given a constant of i64[2]"));
+  EXPECT_THAT(ImportedText(text, 17, {.constants = {{"shap", Tensor::Of<int64_t>({2}, {2, 3})}}}),
+              HasSubstr("the model has no input 'shap'; did you mean 'shape'?"));
+}
+
+// Of an If whose condition is known only one branch has to make sense.
+TEST(OnnxImport, BranchesOfKnownConditionsStandInPlaceOfTheIf) {
+  EXPECT_EQ(
+      ImportedText("g (float[2,1] x) => (y) {\n"
+                   "  one = Constant <value = int64[1] {1}> ()\n"
+                   "  s = Shape(x)  i = Constant <value = int64 {1}> ()\n"
+                   "  d = Gather(s, i)  c = Equal(d, i)\n"
+                   "  h = If <\n"
+                   "    then_branch = t () => (float[2] a) { n = Neg(x) a = Squeeze(n, one) },\n"
+                   "    else_branch = e () => (float[2,1] b) { b = Squeeze(x) }> (c)\n"
+                   "  y = Relu(h) }"),
+      Lines({"input x : f32[2,1]", "const one : i64[1] = inline [1]",
+             "const i : i64[] = inline [1]", "s : i64[2] = Shape(x)", "d : i64[] = Gather(s, i)",
+             "c : bool[] = Equal(d, i)", "h/n : f32[2,1] = Neg(x) scope \"h\"",
+             "h : f32[2] = Squeeze(h/n, one) scope \"h\"", "y : f32[2] = Relu(h)", "output y"}));
 }
 
 TEST(OnnxImport, InputsThatAreNoTensors) {

@@ -42,6 +42,9 @@ TEST_P(RealModels, GiveWhatOnnxRuntimeGives) {
   for (const auto& [name, value] : description["symbols"].items()) {
     options.symbols[name] = value.get<int64_t>();
   }
+  for (const std::string& name : description.value("constants", std::vector<std::string>())) {
+    options.constants.insert(inputs.extract(name));
+  }
   const absl::StatusOr<Graph> graph = ImportOnnx(folder + "model.onnx", options);
   ASSERT_TRUE(graph.ok()) << graph.status();
   const absl::StatusOr<std::vector<Tensor>> outputs = RunGraph(*graph, inputs);

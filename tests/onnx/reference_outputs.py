@@ -14,7 +14,8 @@ import zipfile
 import numpy as np
 import onnxruntime
 
-# Name, family, package, file in it, inputs: name -> (type, shape, low, high).
+# Name, family, package, file in it, inputs: name -> (type, shape, low, high), and the inputs that are
+# constants while planning, because parts of the model fit one value of them only.
 F32, I64, I32, BOOL = "float32", "int64", "int32", "bool"
 MODELS = [
     ("ppocr_det", "DBNet text detection, MobileNet backbone", "rapidocr_onnxruntime",
@@ -39,7 +40,7 @@ MODELS = [
     ("silero_vad", "voice activity: STFT by convolution, LSTM, nested If", "silero_vad",
      "silero_vad/data/silero_vad.onnx",
      {"input": (F32, [1, 576], -0.5, 0.5), "state": (F32, [2, 1, 128], -0.5, 0.5),
-      "sr": (I64, [], 16000, 16000)}),
+      "sr": (I64, [], 16000, 16000)}, ["sr"]),
     ("silero_vad_op18", "voice activity, LSTM from primitives, opset 18", "silero_vad",
      "silero_vad/data/silero_vad_op18_ifless.onnx",
      {"input": (F32, [1, 576], -0.5, 0.5), "state": (F32, [2, 1, 128], -0.5, 0.5),
@@ -89,7 +90,7 @@ def symbols(session, inputs):
     return bound
 
 
-def make_case(folder, index, name, family, package, member, specs):
+def make_case(folder, index, name, family, package, member, specs, constants=()):
     case = f"{folder}/cases/{name}"
     if os.path.exists(f"{case}/case.json"):
         return
@@ -103,7 +104,7 @@ def make_case(folder, index, name, family, package, member, specs):
     inputs = {key: draw(random, *spec) for key, spec in specs.items()}
     outputs = session.run(None, inputs)
     description = {"name": name, "family": family, "symbols": symbols(session, inputs),
-                   "inputs": {}, "outputs": []}
+                   "constants": list(constants), "inputs": {}, "outputs": []}
     for i, (key, value) in enumerate(inputs.items()):
         np.save(f"{case}/input_{i}.npy", value)
         description["inputs"][key] = f"input_{i}.npy"
