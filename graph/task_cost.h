@@ -38,7 +38,7 @@ struct TaskCost {
   double time_us = 0;  // alone on the machine, without the overhead of launching it
   std::array<float, kNumResources> use{};  // of each resource's rate while alone, 0 to 1
   // The resource that would have to be faster; nullopt when fixed costs (latency) dominate.
-  std::optional<Resource> limit;
+  std::optional<Resource> limit = {};
 
   float& operator[](Resource r) { return use[static_cast<int>(r)]; }
   float operator[](Resource r) const { return use[static_cast<int>(r)]; }

@@ -20,6 +20,8 @@
 namespace millrace {
 namespace {
 
+constexpr double kNoOverheadUs = 1e-3;  // less than a clock can tell
+
 struct Sample {
   double compute_us = 0, memory_us = 0;  // at the device's peak
   double time_us = 0;
@@ -84,7 +86,8 @@ Point Search(const std::vector<Sample>& samples) {
 KernelRates Fit(const std::vector<Sample>& samples) {
   const Point p = Search(samples);
   KernelRates rates;
-  rates.overhead_us = std::exp(p[0]);
+  const double overhead_us = std::exp(p[0]);
+  rates.overhead_us = overhead_us < kNoOverheadUs ? 0 : overhead_us;
   rates.compute = std::exp(-p[1]);
   rates.memory = std::exp(-p[2]);
   rates.samples = static_cast<int64_t>(samples.size());

@@ -1,12 +1,14 @@
 // Kernels come from the cost model, copies from the machine's memories and links. A Call is one
 // long instruction: its bodies' instructions one after another, each with the overhead of starting
-// it. Which branch an If takes is not known; the costlier one is taken.
+// it. Which branch an If takes is not known; the costlier one is taken. A loop makes as many trips
+// as it can: by its sequences, stacks, trip count and bound; one if nothing bounds them.
 #include "passes/price_plan.h"
 
 #include <algorithm>
 #include <optional>
 #include <set>
 
+#include "graph/control_flow.h"
 #include "graph/link_cost.h"
 #include "graph/mesh_coordinates.h"
 #include "graph/strings.h"
@@ -29,6 +31,30 @@ void Append(const TaskCost& next, TaskCost* all) {
   }
   if (next.time_us > all->time_us) all->limit = next.limit;
   all->time_us = total_us;
+}
+
+// The trips of a loop, as far as the graph says.
+int64_t TripsOf(const Graph& graph, const Node& node, const CallForm& form) {
+  int64_t most = form.max_trips;
+  const auto at_most = [&](int64_t trips) { most = most < 0 ? trips : std::min(most, trips); };
+  const auto at_most_elements = [&](const std::vector<BodyPort>& ports,
+                                    const std::vector<ValueId>& operands) {
+    for (const BodyPort& port : ports) {
+      if (port.kind != PortKind::kElement || !operands[port.operand].valid()) continue;
+      const Shape& shape = graph.value(operands[port.operand]).type.shape;
+      const int axis = ElementAxis(port, shape);
+      if (axis >= 0) at_most(shape[axis]);
+    }
+  };
+  at_most_elements(form.inputs, node.inputs);
+  at_most_elements(form.outputs, node.outputs);
+  if (form.trip_count >= 0 && node.inputs[form.trip_count].valid()) {
+    const std::optional<Tensor> count = ConstantTensor(graph, node.inputs[form.trip_count]);
+    if (count.has_value() && count->num_elements() == 1) {
+      at_most(std::max<int64_t>(0, count->AsInt64(0)));
+    }
+  }
+  return most < 0 ? 1 : most;
 }
 
 // One program on one kind of device.
@@ -129,10 +155,7 @@ class ProgramPricer {
                                "' copies from or to a file, but machine '", machine_.name,
                                "' gives no file_bandwidth"));
     }
-    const ValueRef value = program_.slices[copy.from.index].value;
-    const double bytes =
-        static_cast<double>(ByteSize(graphs_[value.graph]->value(value.value).type));
-    return CopyCost(machine_, device_, from, to, bytes);
+    return CopyCost(machine_, device_, from, to, BytesOf(copy.from));
   }
 
   // The mailbox lies in the memory of who publishes.
@@ -144,19 +167,42 @@ class ProgramPricer {
   }
 
   Cost CostOf(const Instruction&, const Call& call) {
+    const Graph& graph = *graphs_[call.graph];
+    const Node& node = graph.node(call.node);
     TaskCost costliest;
     for (const CallBody& body : call.bodies) {
       MILLRACE_RETURN_IF_ERROR(PriceSegment(body.segment));
       TaskCost all;
       for (const TaskCost& cost : costs_[body.segment.index]) {
-        TaskCost overhead;
-        overhead.time_us = device_.spec->launch_overhead_us;
-        Append(overhead, &all);
+        Append({.time_us = device_.spec->launch_overhead_us}, &all);
         Append(cost, &all);
       }
       if (all.time_us > costliest.time_us) costliest = all;
     }
+    if (call.flow == ControlFlow::kIf) return costliest;
+    MILLRACE_ASSIGN_OR_RETURN(const CallForm form, FormOf(call.flow, node));
+    costliest.time_us *= static_cast<double>(TripsOf(graph, node, form));
+    AppendElements(call, form, &costliest);
     return costliest;
+  }
+
+  // Over all trips, each sequence and stack is copied once.
+  void AppendElements(const Call& call, const CallForm& form, TaskCost* all) const {
+    const auto append = [&](const std::vector<BodyPort>& ports,
+                            const std::vector<SliceId>& operands) {
+      for (const BodyPort& port : ports) {
+        if (port.kind != PortKind::kElement || !operands[port.operand].valid()) continue;
+        const double bytes = BytesOf(operands[port.operand]);
+        Append(CopyCost(machine_, device_, MemorySpace::kDevice, MemorySpace::kDevice, bytes), all);
+      }
+    };
+    append(form.inputs, call.inputs);
+    append(form.outputs, call.outputs);
+  }
+
+  double BytesOf(SliceId slice) const {
+    const ValueRef value = program_.slices[slice.index].value;
+    return static_cast<double>(ByteSize(graphs_[value.graph]->value(value.value).type));
   }
 
   const std::vector<const Graph*>& graphs_;

@@ -35,6 +35,8 @@ void AddPlanningOptions(OptionList& list, PlanningOptions& options) {
   list.Text("--device", "DEVICE", options.device, "Where nodes run [cpu:0]");
   list.Count("--threads", options.threads, 1, 1024, "Threads of the device [all it has]");
   list.Text("--machine", "FILE", options.machine, "Machine to plan for [this one]");
+  list.Text("--costs", "FILE", options.costs,
+            "Measured costs of kernels [beside the machine: machine.costs.json]");
   list.Count("--cpu-devices", options.cpu_devices, 1, kMaxCpuDevices,
              "Split this machine into so many cpu devices [1]");
   list.AtMostOne({"--machine", "--cpu-devices"});

@@ -14,6 +14,7 @@ namespace millrace {
 struct PlanningOptions {
   std::string file;
   std::string machine;            // a file; empty: this machine
+  std::string costs;              // a file; empty: the one beside the machine's, if there is one
   int cpu_devices = 0;            // this machine is split into; 0: one
   std::string device;             // empty: "cpu:0"
   int threads = 0;                // 0: the device's

@@ -11,8 +11,8 @@
 namespace millrace {
 
 struct MeasureMachineOptions {
-  int threads = 0;     // of the cpu device; 0: all cores
-  std::string folder;  // for offloading; empty: the system's folder for temporary files
+  int threads = 0;          // of the cpu device; 0: all cores
+  std::string folder = {};  // for offloading; empty: the system's folder for temporary files
 };
 
 // One node with one cpu device, "cpu:0", its rates measured: the best of several tries each, since

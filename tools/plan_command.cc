@@ -13,6 +13,7 @@
 #include "tools/interrupt.h"
 #include "tools/output.h"
 #include "tools/plan_summary.h"
+#include "tools/prediction.h"
 #include "tools/table.h"
 #include "tools/units.h"
 
@@ -54,8 +55,11 @@ Json RewritesToJson(const std::vector<RewriteRecord>& records) {
 
 absl::Status RunPlan(const PlanOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(PlanForMachine result, CompileFile(options.planning));
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<CostTable> costs, LoadCosts(options.planning));
   const CheckReport report = CheckPlan(result.plan, AllOpTraits(), &result.machine);
   if (!report.ok()) return CheckFailedError(FormatReport(report));
+  const PredictedStep predicted =
+      PredictStep(result.plan, result.machine, costs, !options.planning.machine.empty());
   if (!options.output.empty()) {
     const InterruptDeferral deferral;
     MILLRACE_ASSIGN_OR_RETURN(result.plan.graph,
@@ -68,11 +72,13 @@ absl::Status RunPlan(const PlanOptions& options) {
     Print(ToDot(result.plan));
   } else if (options.json) {
     Json document = ToJson(SummarizePlan(result.plan), result.plan);
+    document["predicted"] = {{"step_us", predicted.step_us}, {"basis", predicted.basis}};
     document["rewrites"] = RewritesToJson(result.records);
     PrintJson(document);
   } else {
     Print(StrCat(ToText(SummarizePlan(result.plan), result.plan), RewriteSummary(result.records),
-                 "\n", FormatReport(report), "\n"));
+                 "\npredicted: ", FormatDuration(predicted.step_us), " a step (", predicted.basis,
+                 ")\n", FormatReport(report), "\n"));
   }
   return absl::OkStatus();
 }

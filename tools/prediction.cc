@@ -3,9 +3,12 @@
 #include <filesystem>
 #include <map>
 
+#include "absl/strings/str_join.h"
 #include "graph/link_cost.h"
 #include "graph/mesh_coordinates.h"
 #include "graph/strings.h"
+#include "passes/cost_model.h"
+#include "tools/units.h"
 
 namespace millrace {
 namespace {
@@ -46,12 +49,11 @@ std::string CostsPathFor(const std::string& machine_path) {
   return path.replace_extension(StrCat(".costs", path.extension().string())).string();
 }
 
-absl::StatusOr<std::optional<CostTable>> LoadCosts(const std::string& path,
-                                                   const std::string& machine_path) {
-  std::string file = path;
-  if (file.empty() && !machine_path.empty()) {
+absl::StatusOr<std::optional<CostTable>> LoadCosts(const PlanningOptions& options) {
+  std::string file = options.costs;
+  if (file.empty() && !options.machine.empty()) {
     std::error_code error;
-    const std::string beside = CostsPathFor(machine_path);
+    const std::string beside = CostsPathFor(options.machine);
     if (std::filesystem::is_regular_file(beside, error)) file = beside;
   }
   if (file.empty()) return std::nullopt;
@@ -72,6 +74,36 @@ absl::StatusOr<Prediction> Predict(const PlanBundle& plan, const MachineSpec& ma
   prediction.init_us = init.time_us;
   prediction.step_us = prediction.inputs_us + prediction.step.time_us;
   return prediction;
+}
+
+std::string SourcesText(const std::array<int64_t, 3>& kernels_by_source) {
+  std::vector<std::string> parts;
+  for (const CostSource source :
+       {CostSource::kMeasured, CostSource::kFitted, CostSource::kRoofline}) {
+    const int64_t count = kernels_by_source[static_cast<int>(source)];
+    if (count == 0) continue;
+    parts.push_back(StrCat(FormatPlural(count, "kernel"), " ",
+                           source == CostSource::kMeasured ? "measured"
+                           : source == CostSource::kFitted ? "by measured rates"
+                                                           : "by roofline"));
+  }
+  return parts.empty() ? "no kernels" : absl::StrJoin(parts, ", ");
+}
+
+PredictedStep PredictStep(const PlanBundle& plan, const MachineSpec& machine,
+                          const std::optional<CostTable>& costs, bool machine_given) {
+  const absl::StatusOr<Prediction> prediction =
+      Predict(plan, machine, {.costs = costs.has_value() ? &*costs : nullptr});
+  if (!prediction.ok()) return {0, std::string(prediction.status().message())};
+  std::string basis;
+  if (costs.has_value()) {
+    basis = SourcesText(prediction->kernels_by_source);
+  } else if (machine_given) {
+    basis = StrCat("by roofline of machine '", machine.name, "'");
+  } else {
+    basis = "by roofline of this machine, at guessed rates: millrace profile measures them";
+  }
+  return {prediction->step_us, std::move(basis)};
 }
 
 absl::StatusOr<MemoryFit> FitOf(const PlanBundle& plan, const MachineSpec& machine) {

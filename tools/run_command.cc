@@ -17,7 +17,6 @@
 #include "tools/prediction.h"
 #include "tools/run_report.h"
 #include "tools/run_request.h"
-#include "tools/sim_report.h"
 #include "tools/value_spec.h"
 
 namespace millrace {
@@ -27,7 +26,7 @@ constexpr int64_t kMaxSteps = 10'000'000;
 
 struct RunOptions {
   PlanningOptions planning;
-  std::string costs, offload;
+  std::string offload;
   RunRequestTexts request;
   double rtol = 1e-4, atol = 1e-5;
   int64_t iterations = 1, warmup = 0;
@@ -108,21 +107,6 @@ absl::Status CollectResults(const RunOptions& options, const RunRequest& request
   return absl::OkStatus();
 }
 
-// Whatever keeps the simulator from an answer does not keep the plan from running.
-PredictionReport PredictStep(const std::optional<CostTable>& costs, const RunOptions& options,
-                             const PlanBundle& plan, const MachineSpec& machine) {
-  const absl::StatusOr<Prediction> prediction =
-      Predict(plan, machine, {.costs = costs.has_value() ? &*costs : nullptr});
-  if (!prediction.ok()) return {0, std::string(prediction.status().message())};
-  if (costs.has_value()) {
-    return {prediction->step_us, SourcesText(prediction->kernels_by_source)};
-  }
-  return {prediction->step_us,
-          options.planning.machine.empty()
-              ? "by roofline of this machine, at guessed rates: millrace profile measures them"
-              : StrCat("by roofline of machine '", machine.name, "'")};
-}
-
 absl::Status Run(const RunOptions& options) {
   RunReport report;
   MILLRACE_ASSIGN_OR_RETURN(const RunRequest request, ParseRunRequest(options.request));
@@ -130,8 +114,7 @@ absl::Status Run(const RunOptions& options) {
   const Stopwatch load;
   MILLRACE_ASSIGN_OR_RETURN(PlanForMachine planned, LoadOrCompile(options.planning));
   const MachineSpec& machine = planned.machine;
-  MILLRACE_ASSIGN_OR_RETURN(const std::optional<CostTable> costs,
-                            LoadCosts(options.costs, options.planning.machine));
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<CostTable> costs, LoadCosts(options.planning));
   MILLRACE_ASSIGN_OR_RETURN(CheckedPlan checked,
                             CheckedPlan::Check(std::move(planned.plan), AllOpTraits(), &machine));
   report.load_us = load.ElapsedUs();
@@ -152,7 +135,8 @@ absl::Status Run(const RunOptions& options) {
   for (size_t i = 0; i < data.inputs.size(); ++i) {
     MILLRACE_RETURN_IF_ERROR(session->SetInput(graph.value(graph.inputs[i]).name, data.inputs[i]));
   }
-  report.predicted = PredictStep(costs, options, session->plan(), machine);
+  report.predicted =
+      PredictStep(session->plan(), machine, costs, !options.planning.machine.empty());
   MILLRACE_RETURN_IF_ERROR(RunSteps(options, *session, tracer, report));
 
   report.plan = session->plan().name;
@@ -185,8 +169,6 @@ void DeclareOptions(OptionList& list, RunOptions& options) {
   list.Repeated("--labels", "y=VALUE", request.labels, "Accuracy of an output [rows, classes]");
   list.Text("--held-out", "E:R", request.held_out, "Also of rows with index % E = R alone");
   AddPlanningOptions(list, options.planning);
-  list.Text("--costs", "FILE", options.costs,
-            "Measured costs to predict with [beside the machine: machine.costs.json]");
   list.Text("--offload", "FOLDER", options.offload, "Where buffers lie that a plan puts in files");
   list.Count("--iterations", options.iterations, int64_t{1}, kMaxSteps, "Steps to time [1]");
   list.Count("--warmup", options.warmup, int64_t{0}, kMaxSteps, "Steps before them [0]");

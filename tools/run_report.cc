@@ -92,7 +92,7 @@ std::string StepText(const RunReport& report) {
 }
 
 std::string PredictionText(const RunReport& report) {
-  const PredictionReport& predicted = report.predicted;
+  const PredictedStep& predicted = report.predicted;
   const double median = SpreadOf(report.step_us).median;
   if (predicted.step_us <= 0) return StrCat("nothing: ", predicted.basis);
   std::string text = StrCat(FormatDuration(predicted.step_us), " a step");

@@ -10,6 +10,7 @@
 #include "graph/tensor.h"
 #include "tools/output.h"
 #include "tools/compare.h"
+#include "tools/prediction.h"
 #include "tools/profile.h"
 
 namespace millrace {
@@ -33,12 +34,6 @@ struct LabelsReport {
   Accuracy held_out;
 };
 
-// What a step was expected to take.
-struct PredictionReport {
-  double step_us = 0;  // 0: nothing could be said
-  std::string basis;   // "12 kernels measured", or why nothing
-};
-
 struct RunReport {
   std::string plan;  // its name
   std::string hash;
@@ -46,7 +41,7 @@ struct RunReport {
   double load_us = 0;                           // reading, and planning where that was needed
   double prepare_us = 0;                        // devices, weights, kernels
   std::vector<double> step_us;                  // one a step, warm-up apart, in order
-  PredictionReport predicted;
+  PredictedStep predicted;
   std::vector<OutputReport> outputs;
   std::vector<ExpectReport> expects;
   std::vector<LabelsReport> labels;

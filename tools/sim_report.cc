@@ -165,20 +165,6 @@ std::vector<LimitShare> LimitsOf(const SimResult& result) {
   return shares;
 }
 
-std::string SourcesText(const std::array<int64_t, 3>& kernels_by_source) {
-  std::vector<std::string> parts;
-  for (const CostSource source :
-       {CostSource::kMeasured, CostSource::kFitted, CostSource::kRoofline}) {
-    const int64_t count = kernels_by_source[static_cast<int>(source)];
-    if (count == 0) continue;
-    parts.push_back(StrCat(FormatPlural(count, "kernel"), " ",
-                           source == CostSource::kMeasured ? "measured"
-                           : source == CostSource::kFitted ? "by measured rates"
-                                                           : "by roofline"));
-  }
-  return parts.empty() ? "no kernels" : absl::StrJoin(parts, ", ");
-}
-
 std::string ToText(const SimReport& report, const PlanBundle& plan) {
   const SimResult& step = report.prediction.step;
   return StrCat(HeadText(report), CopiesText(step), ResourcesText(step), PathText(step, plan),

@@ -38,9 +38,6 @@ struct SimReport {
 std::string ToText(const SimReport& report, const PlanBundle& plan);
 Json ToJson(const SimReport& report, const PlanBundle& plan);
 
-// "12 kernels measured, 3 by roofline".
-std::string SourcesText(const std::array<int64_t, 3>& kernels_by_source);
-
 }  // namespace millrace
 
 #endif  // MILLRACE_TOOLS_SIM_REPORT_H_

@@ -21,7 +21,6 @@ namespace {
 
 struct SimulateOptions {
   PlanningOptions planning;
-  std::string costs;
   std::vector<std::string> what_if;
   std::string trace;
   bool every_copy = false;
@@ -34,10 +33,9 @@ struct Subject {
   std::string note;
 };
 
-// The device a graph is planned for when the user names none.
+// The device a graph is planned for when the user names none: who has GPUs means to use them.
 std::string DefaultDevice(const MachineSpec& machine) {
-  return CountDevices(machine, "cpu") == 0 && CountDevices(machine, "cuda") > 0 ? "cuda:0"
-                                                                                : "cpu:0";
+  return CountDevices(machine, "cuda") > 0 ? "cuda:0" : "cpu:0";
 }
 
 // A machine that any plan fits, to find out by how much a plan does not fit the real one.
@@ -89,8 +87,7 @@ absl::StatusOr<SimOutcome> OutcomeOf(const PlanBundle& plan, const MachineSpec& 
 absl::StatusOr<SimReport> Report(const SimulateOptions& options, const Subject& subject) {
   const PlanBundle& plan = subject.planned.plan;
   const MachineSpec& machine = subject.planned.machine;
-  MILLRACE_ASSIGN_OR_RETURN(const std::optional<CostTable> costs,
-                            LoadCosts(options.costs, options.planning.machine));
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<CostTable> costs, LoadCosts(options.planning));
   PriceOptions price;
   if (costs.has_value()) price.costs = &*costs;
   SimReport report;
@@ -135,8 +132,6 @@ absl::Status Simulate(const SimulateOptions& options) {
 void DeclareOptions(OptionList& list, SimulateOptions& options) {
   list.RequiredText("file", "FILE", options.planning.file, "Plan, or graph to plan");
   AddPlanningOptions(list, options.planning);
-  list.Text("--costs", "FILE", options.costs,
-            "Measured costs [beside the machine: machine.costs.json]");
   list.Repeated("--what-if", "KEY=VALUE,...", options.what_if,
                 "Also on the machine with this changed");
   list.Text("--trace", "FILE", options.trace, "Write the timeline as a Chrome trace here");
