@@ -42,25 +42,8 @@ absl::Status MapFloats(const ReferenceContext& c) {
   });
 }
 
-// out = F::Apply<T>(a, b) with broadcasting; F gets elements widened to ComputeType<T>, and T.
-template <typename F, typename T, typename R>
-void MapTwo(const Tensor& a, const Tensor& b, Tensor& out) {
-  const T* x = a.data<T>().data();
-  const T* y = b.data<T>().data();
-  R* to = out.mutable_data<R>().data();
-  const Shape& space = out.shape();
-  WalkIndices<3>(
-      space,
-      {BroadcastStrides(a.shape(), space), BroadcastStrides(b.shape(), space), DenseStrides(space)},
-      [&](const std::array<int64_t, 3>& at) {
-        using C = ComputeType<T>;
-        to[at[2]] = static_cast<R>(
-            F::template Apply<T>(static_cast<C>(x[at[0]]), static_cast<C>(y[at[1]])));
-      });
-}
-
-// out = kFunction(a, b) with broadcasting, on elements as they are (f16 and bf16 as f32).
-template <auto kFunction, typename T, typename R>
+// out = kFunction(a, b) with broadcasting, on elements of T widened to Wide.
+template <auto kFunction, typename T, typename R, typename Wide = NativeType<T>>
 void MapPairs(const Tensor& a, const Tensor& b, Tensor& out) {
   const T* x = a.data<T>().data();
   const T* y = b.data<T>().data();
@@ -70,9 +53,8 @@ void MapPairs(const Tensor& a, const Tensor& b, Tensor& out) {
       space,
       {BroadcastStrides(a.shape(), space), BroadcastStrides(b.shape(), space), DenseStrides(space)},
       [&](const std::array<int64_t, 3>& at) {
-        using Native = NativeType<T>;
         to[at[2]] =
-            static_cast<R>(kFunction(static_cast<Native>(x[at[0]]), static_cast<Native>(y[at[1]])));
+            static_cast<R>(kFunction(static_cast<Wide>(x[at[0]]), static_cast<Wide>(y[at[1]])));
       });
 }
 

@@ -1,6 +1,9 @@
 #include "ops/places.h"
 
+#include <algorithm>
+
 #include "graph/strings.h"
+#include "ops/axes.h"
 #include "ops/index_walk.h"
 
 namespace millrace {
@@ -18,7 +21,48 @@ absl::StatusOr<int64_t> IndexAt(const Tensor& indices, int64_t i, int64_t size) 
 
 }  // namespace
 
-absl::StatusOr<Places> ElementPlaces(const Shape& data, const Tensor& indices, int axis) {
+absl::Status CheckElementIndices(const Shape& data, const Shape& indices, int axis) {
+  bool fits = data.rank() == indices.rank();
+  for (int d = 0; fits && d < data.rank(); ++d) fits = d == axis || indices[d] <= data[d];
+  if (fits) return absl::OkStatus();
+  return BadInputError(StrCat("'indices' of ", ToString(indices), " must have the rank of data, ",
+                              ToString(data), ", and be no larger beside axis ", axis));
+}
+
+absl::StatusOr<Shape> CheckTuples(const Shape& data, const Shape& indices, int64_t batch_dims) {
+  if (data.rank() == 0 || indices.rank() == 0) {
+    return BadInputError("'data' and 'indices' must have at least one dim");
+  }
+  if (batch_dims < 0 || batch_dims >= std::min(data.rank(), indices.rank())) {
+    return BadInputError(StrCat("'batch_dims' is ", batch_dims, ", allowed are 0 to ",
+                                std::min(data.rank(), indices.rank()) - 1));
+  }
+  const int batch = static_cast<int>(batch_dims);
+  for (int d = 0; d < batch; ++d) {
+    if (data[d] != indices[d]) {
+      return BadInputError(
+          StrCat("batch dim ", d, " is ", data[d], " in data and ", indices[d], " in indices"));
+    }
+  }
+  const int64_t length = indices[indices.rank() - 1];
+  if (length > data.rank() - batch) {
+    return BadInputError(
+        StrCat("indices of ", length, " coordinates are too long for data, ", ToString(data)));
+  }
+  const int rank = indices.rank() - 1 + data.rank() - batch - static_cast<int>(length);
+  if (rank > kMaxRank) {
+    return BadInputError(
+        StrCat("the result would have ", rank, " dims, at most ", kMaxRank, " are possible"));
+  }
+  Shape shape(indices.dims().first(indices.rank() - 1));
+  for (int64_t d : data.dims().subspan(batch + length)) shape.push_back(d);
+  return shape;
+}
+
+absl::StatusOr<Places> ElementPlaces(const ReferenceContext& c) {
+  const Shape& data = c.inputs[0].shape();
+  const Tensor& indices = c.inputs[1];
+  MILLRACE_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(c.attrs.Int("axis", 0), data.rank()));
   Places places;
   Shape strides = DenseStrides(data);
   const int64_t stride = strides[axis];
@@ -37,7 +81,10 @@ absl::StatusOr<Places> ElementPlaces(const Shape& data, const Tensor& indices, i
   return places;
 }
 
-absl::StatusOr<Places> TuplePlaces(const Shape& data, const Tensor& indices, int batch_dims) {
+absl::StatusOr<Places> TuplePlaces(const ReferenceContext& c) {
+  const Shape& data = c.inputs[0].shape();
+  const Tensor& indices = c.inputs[1];
+  const int batch_dims = static_cast<int>(c.attrs.Int("batch_dims", 0));
   const Shape& shape = indices.shape();
   const int64_t length = shape[shape.rank() - 1];
   const int first_sliced = batch_dims + static_cast<int>(length);
@@ -61,6 +108,58 @@ absl::StatusOr<Places> TuplePlaces(const Shape& data, const Tensor& indices, int
   });
   MILLRACE_RETURN_IF_ERROR(status);
   return places;
+}
+
+Term PlacesInGraph::Gather(const Term& x) const {
+  Term result = tuples ? Apply("GatherND", {x, indices})
+                       : Apply("GatherElements", {x, indices}, AxisAttr(axis));
+  result.dtype = x.dtype;
+  return result;
+}
+
+Term PlacesInGraph::Scatter(const Term& into, const Term& updates,
+                            const std::string& reduction) const {
+  Attrs attrs = tuples ? Attrs() : AxisAttr(axis);
+  attrs.Set("reduction", reduction);
+  return Apply(tuples ? "ScatterND" : "ScatterElements", {into, indices, updates},
+               std::move(attrs));
+}
+
+namespace {
+
+// Tuples of a batch with the batch's own coordinates in front, so that they need no batch.
+Term WithBatchCoordinates(const Term& indices, const Shape& shape, int batch_dims) {
+  GraphBuilder& builder = *indices.builder;
+  const auto number = [&](int64_t value) {
+    Tensor scalar = Tensor::Zeros({indices.dtype, {}});
+    scalar.Set(0, static_cast<double>(value));
+    return Term{&builder, builder.Constant("number", std::move(scalar)), indices.dtype};
+  };
+  Shape one_each = shape;
+  one_each[shape.rank() - 1] = 1;
+  std::vector<Term> parts;
+  for (int d = 0; d < batch_dims; ++d) {
+    const Term range = Apply("Range", {number(0), number(shape[d]), number(1)});
+    Shape along;
+    for (int e = 0; e < shape.rank(); ++e) along.push_back(e == d ? shape[d] : 1);
+    parts.push_back(ExpandTo(Reshape(range, along), one_each));
+  }
+  parts.push_back(indices);
+  return Apply("Concat", parts, AxisAttr(-1));
+}
+
+}  // namespace
+
+PlacesInGraph ElementsOf(const Forward& f) {
+  return {.tuples = false, .indices = f.input(1), .axis = f.attrs().Int("axis", 0)};
+}
+
+PlacesInGraph TuplesOf(const Forward& f) {
+  const int batch_dims = static_cast<int>(f.attrs().Int("batch_dims", 0));
+  const Term indices = batch_dims == 0
+                           ? f.input(1)
+                           : WithBatchCoordinates(f.input(1), f.input_type(1).shape, batch_dims);
+  return {.tuples = true, .indices = indices};
 }
 
 }  // namespace millrace

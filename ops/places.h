@@ -4,24 +4,45 @@
 #ifndef MILLRACE_OPS_PLACES_H_
 #define MILLRACE_OPS_PLACES_H_
 
+#include <string>
 #include <vector>
 
-#include "graph/status.h"
-#include "graph/tensor.h"
+#include "ops/gradient.h"
+#include "ops/op_def.h"
 
 namespace millrace {
 
+// --- Inference ---------------------------------------------------------------------------------
+// Errors when indices do not fit data. Beside the axis they are coordinates of data, so there may
+// be no more of them than data has.
+absl::Status CheckElementIndices(const Shape& data, const Shape& indices, int axis);
+// Gives the shape of what lies at the places.
+absl::StatusOr<Shape> CheckTuples(const Shape& data, const Shape& indices, int64_t batch_dims);
+
+// --- Reference ---------------------------------------------------------------------------------
 struct Places {
   std::vector<int64_t> offsets;  // in `data`, in elements, in the indices' order
   int64_t unit = 1;              // elements at each
 };
 
-// An index into dim `axis` of `data`; the other coordinates are the index's own.
-absl::StatusOr<Places> ElementPlaces(const Shape& data, const Tensor& indices, int axis);
+// Of operands 0 and 1, data and indices, and attribute "axis" or "batch_dims".
+absl::StatusOr<Places> ElementPlaces(const ReferenceContext& context);
+absl::StatusOr<Places> TuplePlaces(const ReferenceContext& context);
+using PlacesFn = absl::StatusOr<Places> (*)(const ReferenceContext& context);
 
-// The last dim of `indices` holds coordinates of dims batch_dims, batch_dims + 1, ... of `data`;
-// the first `batch_dims` dims are the batch, of both.
-absl::StatusOr<Places> TuplePlaces(const Shape& data, const Tensor& indices, int batch_dims);
+// --- Gradient ----------------------------------------------------------------------------------
+// Gathering and scattering at the places of a forward node.
+struct PlacesInGraph {
+  bool tuples = false;
+  Term indices;
+  int64_t axis = 0;  // of elements
+
+  Term Gather(const Term& x) const;
+  Term Scatter(const Term& into, const Term& updates, const std::string& reduction) const;
+};
+PlacesInGraph ElementsOf(const Forward& forward);
+PlacesInGraph TuplesOf(const Forward& forward);
+using PlacesInGraphFn = PlacesInGraph (*)(const Forward& forward);
 
 }  // namespace millrace
 

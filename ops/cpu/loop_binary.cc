@@ -7,8 +7,8 @@
 #include "ops/cpu/broadcast_space.h"
 #include "ops/cpu/kernel_families.h"
 #include "ops/cpu/team.h"
-#include "ops/ordering.h"
 #include "ops/reference_dispatch.h"
+#include "ops/scalar_functions.h"
 
 namespace millrace {
 namespace {
@@ -32,21 +32,6 @@ void BinaryLoop(const BroadcastSpace& space, const void* a, const void* b, void*
   });
 }
 
-constexpr auto kAdd = [](auto a, auto b) { return a + b; };
-constexpr auto kSub = [](auto a, auto b) { return a - b; };
-constexpr auto kMul = [](auto a, auto b) { return a * b; };
-constexpr auto kDiv = [](auto a, auto b) { return a / b; };
-constexpr auto kMax = [](auto a, auto b) { return kLargerFirst(b, a) ? b : a; };
-constexpr auto kMin = [](auto a, auto b) { return kSmallerFirst(b, a) ? b : a; };
-constexpr auto kEqual = [](auto a, auto b) { return a == b; };
-constexpr auto kLess = [](auto a, auto b) { return a < b; };
-constexpr auto kLessOrEqual = [](auto a, auto b) { return a <= b; };
-constexpr auto kGreater = [](auto a, auto b) { return b < a; };
-constexpr auto kGreaterOrEqual = [](auto a, auto b) { return b <= a; };
-constexpr auto kAnd = [](auto a, auto b) { return a & b; };
-constexpr auto kOr = [](auto a, auto b) { return a | b; };
-constexpr auto kXor = [](auto a, auto b) { return a ^ b; };
-
 // Squares, by far the most common powers, are a product: exact in f64 for narrower types, so
 // rounded once like the reference's power.
 template <typename T>
@@ -69,8 +54,9 @@ BinaryFn FindArithmetic(std::string_view op) {
   if (op == "LessOrEqual") return BinaryLoop<kLessOrEqual, T, Native, bool>;
   if (op == "Greater") return BinaryLoop<kGreater, T, Native, bool>;
   if (op == "GreaterOrEqual") return BinaryLoop<kGreaterOrEqual, T, Native, bool>;
+  if (op == "Div") return BinaryLoop<kDivide, T, Native, T>;
+  if (op == "PRelu") return BinaryLoop<kPRelu, T, Native, T>;
   if constexpr (kIsFloating<T>) {
-    if (op == "Div") return BinaryLoop<kDiv, T, Wide, T>;
     if (op == "Pow") return BinaryLoop<kPow<T>, T, Native, T>;
   } else {
     if (op == "BitwiseAnd") return BinaryLoop<kAnd, T, T, T>;

@@ -3,50 +3,25 @@
 #include "ops/dtypes.h"
 #include "ops/elementwise.h"
 #include "ops/gradient.h"
+#include "ops/scalar_functions.h"
 #include "ops/sharding.h"
 
 namespace millrace {
 namespace {
 
-struct AddFn {
-  template <typename T, typename C>
-  static C Apply(C a, C b) {
-    return a + b;
-  }
-};
-struct SubFn {
-  template <typename T, typename C>
-  static C Apply(C a, C b) {
-    return a - b;
-  }
-};
-struct MulFn {
-  template <typename T, typename C>
-  static C Apply(C a, C b) {
-    return a * b;
-  }
-};
-struct DivFn {
-  template <typename T, typename C>
-  static C Apply(C a, C b) {
-    if constexpr (kIsFloating<T>) {
-      return a / b;
-    } else {
-      const T x = static_cast<T>(a), y = static_cast<T>(b);
-      if (y == 0) return 0;
-      if constexpr (std::is_signed_v<T>) {
-        if (y == -1) return 0 - a;  // T's most negative value has no positive counterpart
-      }
-      return static_cast<C>(static_cast<T>(x / y));
-    }
-  }
-};
-
-template <typename F>
-absl::Status Reference(const ReferenceContext& c) {
+template <auto kFunction>
+absl::Status Wrapping(const ReferenceContext& c) {
   return VisitNumeric(c.outputs[0].dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    MapTwo<F, T, T>(c.inputs[0], c.inputs[1], c.outputs[0]);
+    MapPairs<kFunction, T, T, ComputeType<T>>(c.inputs[0], c.inputs[1], c.outputs[0]);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status DivReference(const ReferenceContext& c) {
+  return VisitNumeric(c.outputs[0].dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    MapPairs<kDivide, T, T>(c.inputs[0], c.inputs[1], c.outputs[0]);
     return absl::OkStatus();
   });
 }
@@ -132,7 +107,7 @@ OpDef Arithmetic(std::string name, std::string doc, std::string scalar_op) {
 
 OpDef AddOp() {
   OpDef op = Arithmetic("Add", "A + B, broadcast", "add");
-  op.reference = Reference<AddFn>;
+  op.reference = Wrapping<kAdd>;
   op.gradient = AddGradient;
   op.sharding = AdditiveRules;
   return op;
@@ -140,7 +115,7 @@ OpDef AddOp() {
 
 OpDef SubOp() {
   OpDef op = Arithmetic("Sub", "A - B, broadcast", "sub");
-  op.reference = Reference<SubFn>;
+  op.reference = Wrapping<kSub>;
   op.gradient = SubGradient;
   op.sharding = AdditiveRules;
   return op;
@@ -148,7 +123,7 @@ OpDef SubOp() {
 
 OpDef MulOp() {
   OpDef op = Arithmetic("Mul", "A * B, broadcast", "mul");
-  op.reference = Reference<MulFn>;
+  op.reference = Wrapping<kMul>;
   op.gradient = MulGradient;
   op.sharding = MulRules;
   return op;
@@ -156,7 +131,7 @@ OpDef MulOp() {
 
 OpDef DivOp() {
   OpDef op = Arithmetic("Div", "A / B, broadcast; an integer divided by zero is 0", "div");
-  op.reference = Reference<DivFn>;
+  op.reference = DivReference;
   op.gradient = DivGradient;
   op.sharding = DivRules;
   return op;

@@ -3,6 +3,7 @@
 #include "ops/dtypes.h"
 #include "ops/elementwise.h"
 #include "ops/gradient.h"
+#include "ops/scalar_functions.h"
 #include "ops/sharding.h"
 
 namespace millrace {
@@ -16,14 +17,12 @@ absl::Status CompareReference(const ReferenceContext& c) {
   });
 }
 
-// kCompare(a, b) -> bool, on elements as they are.
 template <auto kCompare>
-OpDef Comparison(std::string name, std::string doc, std::string scalar_op,
-                 std::vector<DType> dtypes = NumericTypes()) {
+OpDef Comparison(std::string name, std::string doc, std::string scalar_op) {
   return {.name = std::move(name),
           .doc = std::move(doc),
-          .inputs = {{.name = "A", .dtypes = dtypes, .same_as = "T"},
-                     {.name = "B", .dtypes = dtypes, .same_as = "T"}},
+          .inputs = {{.name = "A", .dtypes = NumericTypes(), .same_as = "T"},
+                     {.name = "B", .dtypes = NumericTypes(), .same_as = "T"}},
           .outputs = {{.name = "C", .dtypes = {DType::kBool}}},
           .fusion = FusionClass::kElementwise,
           .scalar_op = std::move(scalar_op),
@@ -68,31 +67,24 @@ OpDef FloatTest(std::string name, std::string doc) {
           .sharding = ElementwiseRules};
 }
 
-std::vector<DType> AnyTypes() { return {}; }
-
 }  // namespace
 
 OpDef EqualOp() {
-  return Comparison<[](auto a, auto b) { return a == b; }>("Equal", "A = B, broadcast", "equal",
-                                                           AnyTypes());
+  OpDef op = Comparison<kEqual>("Equal", "A = B, broadcast", "equal");
+  for (OperandSpec& input : op.inputs) input.dtypes = {};  // bools too
+  return op;
 }
 
-OpDef GreaterOp() {
-  return Comparison<[](auto a, auto b) { return b < a; }>("Greater", "A > B, broadcast", "greater");
-}
+OpDef GreaterOp() { return Comparison<kGreater>("Greater", "A > B, broadcast", "greater"); }
 
 OpDef GreaterOrEqualOp() {
-  return Comparison<[](auto a, auto b) { return b <= a; }>("GreaterOrEqual", "A >= B, broadcast",
-                                                           "greater_equal");
+  return Comparison<kGreaterOrEqual>("GreaterOrEqual", "A >= B, broadcast", "greater_equal");
 }
 
-OpDef LessOp() {
-  return Comparison<[](auto a, auto b) { return a < b; }>("Less", "A < B, broadcast", "less");
-}
+OpDef LessOp() { return Comparison<kLess>("Less", "A < B, broadcast", "less"); }
 
 OpDef LessOrEqualOp() {
-  return Comparison<[](auto a, auto b) { return a <= b; }>("LessOrEqual", "A <= B, broadcast",
-                                                           "less_equal");
+  return Comparison<kLessOrEqual>("LessOrEqual", "A <= B, broadcast", "less_equal");
 }
 
 OpDef IsNaNOp() {

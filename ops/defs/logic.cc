@@ -5,14 +5,12 @@
 #include "ops/dtypes.h"
 #include "ops/elementwise.h"
 #include "ops/gradient.h"
+#include "ops/scalar_functions.h"
 #include "ops/sharding.h"
 
 namespace millrace {
 namespace {
 
-constexpr auto kAnd = [](auto a, auto b) { return a & b; };
-constexpr auto kOr = [](auto a, auto b) { return a | b; };
-constexpr auto kXor = [](auto a, auto b) { return a ^ b; };
 constexpr auto kLeft = [](uint64_t a, uint64_t bits) { return a << bits; };
 constexpr auto kRight = [](uint64_t a, uint64_t bits) { return a >> bits; };
 

@@ -3,6 +3,7 @@
 #include "ops/dtypes.h"
 #include "ops/elementwise.h"
 #include "ops/gradient.h"
+#include "ops/scalar_functions.h"
 #include "ops/sharding.h"
 
 namespace millrace {
@@ -15,39 +16,17 @@ absl::Status Infer(InferContext& c) {
   return InferBroadcast(c);
 }
 
-struct SignOfA {
-  template <typename T>
-  static T Apply(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) {
-      return std::fmod(a, b);
-    } else {
-      if (b == 0) return 0;
-      if (std::is_signed_v<T> && b == T(-1)) return 0;  // the most negative one would overflow
-      return static_cast<T>(a % b);
-    }
-  }
-};
-
-struct SignOfB {
-  template <typename T>
-  static T Apply(T a, T b) {
-    const T rest = SignOfA::Apply(a, b);
-    return rest != 0 && (rest < 0) != (b < 0) ? static_cast<T>(rest + b) : rest;
-  }
-};
-
-template <typename F>
+template <auto kFunction>
 absl::Status Map(const ReferenceContext& c) {
   return VisitNumeric(c.inputs[0].dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    constexpr auto kFunction = [](auto a, auto b) { return F::Apply(a, b); };
     MapPairs<kFunction, T, T>(c.inputs[0], c.inputs[1], c.outputs[0]);
     return absl::OkStatus();
   });
 }
 
 absl::Status Reference(const ReferenceContext& c) {
-  return c.attrs.Bool("fmod", false) ? Map<SignOfA>(c) : Map<SignOfB>(c);
+  return c.attrs.Bool("fmod", false) ? Map<kRemainder>(c) : Map<kModulo>(c);
 }
 
 // a - q b, where the quotient q is a whole number: constant between jumps.

@@ -2,6 +2,7 @@
 #include "ops/dtypes.h"
 #include "ops/elementwise.h"
 #include "ops/gradient.h"
+#include "ops/scalar_functions.h"
 #include "ops/sharding.h"
 
 namespace millrace {
@@ -20,10 +21,7 @@ absl::Status Infer(InferContext& c) {
 absl::Status Reference(const ReferenceContext& c) {
   return VisitNumeric(c.inputs[0].dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    constexpr auto kFunction = [](auto x, auto slope) {
-      return x < 0 ? static_cast<decltype(x)>(x * slope) : x;
-    };
-    MapPairs<kFunction, T, T>(c.inputs[0], c.inputs[1], c.outputs[0]);
+    MapPairs<kPRelu, T, T>(c.inputs[0], c.inputs[1], c.outputs[0]);
     return absl::OkStatus();
   });
 }

@@ -10,8 +10,8 @@
 #include "ops/dtypes.h"
 #include "ops/gradient.h"
 #include "ops/index_walk.h"
-#include "ops/ordering.h"
 #include "ops/reference_dispatch.h"
+#include "ops/row_functions.h"
 #include "ops/sharding.h"
 
 namespace millrace {
@@ -84,84 +84,6 @@ absl::Status InferPool(InferContext& c) {
 
 // --- Reference ---------------------------------------------------------------------------------
 
-// Sum of map(x) over a row: of floats as double, of integers modulo 2^64.
-template <typename Row, typename F>
-auto SumOf(const Row& row, F&& map) {
-  using Sum = SumType<typename Row::value_type>;
-  Sum sum = 0;
-  for (auto x : row) sum += map(static_cast<Sum>(x));
-  return sum;
-}
-
-template <typename Row>
-double DoubleSum(const Row& row) {
-  double sum = 0;
-  for (auto x : row) sum += static_cast<double>(x);
-  return sum;
-}
-
-constexpr auto kSum = [](const auto& row) { return SumOf(row, [](auto x) { return x; }); };
-constexpr auto kSumSquare = [](const auto& row) {
-  return SumOf(row, [](auto x) { return x * x; });
-};
-constexpr auto kMean = [](const auto& row) {
-  return DoubleSum(row) / static_cast<double>(row.size());
-};
-constexpr auto kProduct = [](const auto& row) {
-  SumType<typename std::decay_t<decltype(row)>::value_type> product = 1;
-  for (auto x : row) product *= static_cast<decltype(product)>(x);
-  return product;
-};
-constexpr auto kL1 = [](const auto& row) {
-  using T = typename std::decay_t<decltype(row)>::value_type;
-  SumType<T> sum = 0;
-  for (T x : row) {
-    const auto wide = static_cast<SumType<T>>(x);
-    sum += std::is_signed_v<T> && std::signbit(static_cast<double>(x)) ? -wide : wide;
-  }
-  return sum;
-};
-constexpr auto kL2 = [](const auto& row) {
-  double sum = 0;
-  for (auto x : row) sum += static_cast<double>(x) * static_cast<double>(x);
-  return std::sqrt(sum);
-};
-constexpr auto kLogSum = [](const auto& row) { return std::log(DoubleSum(row)); };
-// `nothing` if the row is empty.
-template <auto kGoesFirst, typename Row, typename T>
-T FirstOf(const Row& row, T nothing) {
-  if (row.empty()) return nothing;
-  T first = row[0];
-  for (T x : row) first = kGoesFirst(x, first) ? x : first;
-  return first;
-}
-// Exponentials are taken relative to the largest, so that none overflows.
-constexpr auto kLogSumExp = [](const auto& row) {
-  if (row.empty()) return -std::numeric_limits<double>::infinity();
-  const auto largest = static_cast<double>(FirstOf<kLargerFirst>(row, row[0]));
-  if (std::isinf(largest)) return largest;
-  double sum = 0;
-  for (auto x : row) sum += std::exp(static_cast<double>(x) - largest);
-  return largest + std::log(sum);
-};
-
-template <typename T>
-T Lowest() {
-  using Limits = std::numeric_limits<T>;
-  return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
-}
-template <typename T>
-T Highest() {
-  using Limits = std::numeric_limits<T>;
-  return Limits::has_infinity ? Limits::infinity() : Limits::max();
-}
-constexpr auto kMax = [](const auto& row) {
-  return FirstOf<kLargerFirst>(row, Lowest<typename std::decay_t<decltype(row)>::value_type>());
-};
-constexpr auto kMin = [](const auto& row) {
-  return FirstOf<kSmallerFirst>(row, Highest<typename std::decay_t<decltype(row)>::value_type>());
-};
-
 // Each element of the result is kReduce(row), a row being a vector of NativeType.
 template <auto kReduce>
 absl::Status Reduce(const Tensor& x, std::span<const int64_t> axes, Tensor& out) {
@@ -201,7 +123,7 @@ absl::Status SumReference(const ReferenceContext& c) {
   std::vector<int64_t> axes;
   if (c.inputs.size() > 1 && c.inputs[1].has_data()) axes = IntsOf(c.inputs[1]);
   axes = OperandAxes(axes, c.attrs, c.inputs[0].shape().rank());
-  return Reduce<kSum>(c.inputs[0], axes, c.outputs[0]);
+  return Reduce<kSumOf>(c.inputs[0], axes, c.outputs[0]);
 }
 
 // --- Gradient ----------------------------------------------------------------------------------
@@ -386,52 +308,53 @@ OpDef ReduceSumOp() {
 }
 
 OpDef ReduceMeanOp() {
-  return Reducing("ReduceMean", "Means over axes", Reference<kMean>, Gradient<OfMean>, MeanRules<>);
+  return Reducing("ReduceMean", "Means over axes", Reference<kMeanOf>, Gradient<OfMean>,
+                  MeanRules<>);
 }
 
 OpDef ReduceMaxOp() {
-  return Reducing("ReduceMax", "Largest elements over axes", Reference<kMax>, Gradient<OfExtremum>,
-                  OwnRules<Reduction::kMax>);
+  return Reducing("ReduceMax", "Largest elements over axes", Reference<kLargestOf>,
+                  Gradient<OfExtremum>, OwnRules<Reduction::kMax>);
 }
 
 OpDef ReduceMinOp() {
-  return Reducing("ReduceMin", "Smallest elements over axes", Reference<kMin>, Gradient<OfExtremum>,
-                  OwnRules<Reduction::kMin>);
+  return Reducing("ReduceMin", "Smallest elements over axes", Reference<kSmallestOf>,
+                  Gradient<OfExtremum>, OwnRules<Reduction::kMin>);
 }
 
 OpDef ReduceProdOp() {
-  return Reducing("ReduceProd", "Products over axes", Reference<kProduct>, Gradient<OfProduct>,
+  return Reducing("ReduceProd", "Products over axes", Reference<kProductOf>, Gradient<OfProduct>,
                   OwnRules<Reduction::kProd>);
 }
 
 OpDef ReduceL1Op() {
-  return Reducing("ReduceL1", "Sums of magnitudes over axes", Reference<kL1>, Gradient<OfL1>,
+  return Reducing("ReduceL1", "Sums of magnitudes over axes", Reference<kL1Of>, Gradient<OfL1>,
                   NormRules);
 }
 
 OpDef ReduceL2Op() {
-  return Reducing("ReduceL2", "Euclidean norms over axes", Reference<kL2>, Gradient<OfL2>,
+  return Reducing("ReduceL2", "Euclidean norms over axes", Reference<kL2Of>, Gradient<OfL2>,
                   WholeRowRules);
 }
 
 OpDef ReduceSumSquareOp() {
-  return Reducing("ReduceSumSquare", "Sums of squares over axes", Reference<kSumSquare>,
+  return Reducing("ReduceSumSquare", "Sums of squares over axes", Reference<kSumSquareOf>,
                   Gradient<OfSumSquare>, NormRules);
 }
 
 OpDef ReduceLogSumOp() {
-  return Reducing("ReduceLogSum", "Logarithms of sums over axes", Reference<kLogSum>,
+  return Reducing("ReduceLogSum", "Logarithms of sums over axes", Reference<kLogSumOf>,
                   Gradient<OfLogSum>, WholeRowRules);
 }
 
 OpDef ReduceLogSumExpOp() {
   return Reducing("ReduceLogSumExp", "Logarithms of sums of exponentials over axes",
-                  Reference<kLogSumExp>, Gradient<OfLogSumExp>, WholeRowRules);
+                  Reference<kLogSumExpOf>, Gradient<OfLogSumExp>, WholeRowRules);
 }
 
 OpDef GlobalAveragePoolOp() {
   OpDef op =
-      Reducing("GlobalAveragePool", "The mean of each channel", Reference<kMean, SpatialAxes>,
+      Reducing("GlobalAveragePool", "The mean of each channel", Reference<kMeanOf, SpatialAxes>,
                Gradient<OfMean, SpatialAxes>, MeanRules<SpatialAxes>);
   op.inputs = {{.name = "X", .dtypes = FloatTypes(), .same_as = "T", .doc = "[N,C,spatial...]"}};
   op.outputs = {{.name = "Y", .same_as = "T", .doc = "[N,C,1...]"}};

@@ -4,7 +4,7 @@
 #include "ops/dtypes.h"
 #include "ops/elementwise.h"
 #include "ops/gradient.h"
-#include "ops/ordering.h"
+#include "ops/scalar_functions.h"
 #include "ops/sharding.h"
 
 namespace millrace {
@@ -37,12 +37,11 @@ std::vector<Wide> Combined(const ReferenceContext& c, F&& combine) {
   return result;
 }
 
-template <auto kGoesFirst>
+template <auto kPick>
 absl::Status ExtremumReference(const ReferenceContext& c) {
   return VisitNumeric(c.outputs[0].dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const auto chosen =
-        Combined<T, NativeType<T>>(c, [](auto a, auto b) { return kGoesFirst(b, a) ? b : a; });
+    const std::vector<NativeType<T>> chosen = Combined<T, NativeType<T>>(c, kPick);
     const std::span<T> to = c.outputs[0].mutable_data<T>();
     for (size_t i = 0; i < to.size(); ++i) to[i] = static_cast<T>(chosen[i]);
     return absl::OkStatus();
@@ -108,12 +107,12 @@ std::vector<ShardingRule> Rules(const NodeQuery& query, std::span<const Reductio
 }
 
 std::vector<ShardingRule> MaxRules(const NodeQuery& query) {
-  static constexpr Reduction kMax[] = {Reduction::kMax};
-  return Rules(query, kMax);
+  static constexpr Reduction kOwn[] = {Reduction::kMax};
+  return Rules(query, kOwn);
 }
 std::vector<ShardingRule> MinRules(const NodeQuery& query) {
-  static constexpr Reduction kMin[] = {Reduction::kMin};
-  return Rules(query, kMin);
+  static constexpr Reduction kOwn[] = {Reduction::kMin};
+  return Rules(query, kOwn);
 }
 std::vector<ShardingRule> LinearRules(const NodeQuery& query) {
   return Rules(query, kLinearReductions);
@@ -142,7 +141,7 @@ OpDef Variadic(std::string name, std::string doc, std::vector<DType> dtypes) {
 
 OpDef MaxOp() {
   OpDef op = Variadic("Max", "The largest of all operands, broadcast", NumericTypes());
-  op.reference = ExtremumReference<kLargerFirst>;
+  op.reference = ExtremumReference<kMax>;
   op.gradient = ExtremumGradient;
   op.sharding = MaxRules;
   return op;
@@ -150,7 +149,7 @@ OpDef MaxOp() {
 
 OpDef MinOp() {
   OpDef op = Variadic("Min", "The smallest of all operands, broadcast", NumericTypes());
-  op.reference = ExtremumReference<kSmallerFirst>;
+  op.reference = ExtremumReference<kMin>;
   op.gradient = ExtremumGradient;
   op.sharding = MinRules;
   return op;

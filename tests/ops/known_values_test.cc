@@ -82,6 +82,33 @@ TEST(KnownValues, BodiesKnowWhatIsPassedIn) {
   EXPECT_EQ(optest::ResultTypes(graph), "s:i64[2] y:f32[2,3]");
 }
 
+// Captures are the same in every trip; what is carried is not.
+TEST(KnownValues, BodiesOfLoopsKnowCapturesOnly) {
+  const auto types = [](std::string_view shape) {
+    return TypesOf(StrCat("input x : f32[6]\n",
+                          "const m : i64[] = splat 3\n"
+                          "const s : i64[2] = inline [2, 3]\n"
+                          "z, t, e = Loop(m, _, x, s, s) {num_captures = 1} graph body {\n"
+                          "  input n : i64[]\n"
+                          "  input c : bool[]\n"
+                          "  input a : f32[6]\n"
+                          "  input carried : i64[2]\n"
+                          "  input captured : i64[2]\n"
+                          "  b = Reshape(a, ",
+                          shape,
+                          ")\n"
+                          "  d = Relu(a)\n"
+                          "  next = Neg(carried)\n"
+                          "  output c\n"
+                          "  output d\n"
+                          "  output next\n"
+                          "  output b\n"
+                          "}"));
+  };
+  EXPECT_EQ(types("captured"), "z:f32[6] t:i64[2] e:f32[3,2,3]");
+  EXPECT_THAT(types("carried"), HasSubstr("it depends on input 'carried'"));
+}
+
 TEST(KnownValues, SmallConstantsOfWeightFiles) {
   const TemporaryFolder folder;
   const Tensor shape = Tensor::Of<int64_t>({2}, {3, 2});
