@@ -51,6 +51,10 @@ std::vector<int64_t> IntsOf(const Tensor& tensor) {
   return values;
 }
 
+int64_t ElementsFrom(const Shape& shape, int first) {
+  return CheckedNumElements(Shape(shape.dims().subspan(first))).value_or(kMaxBytes);
+}
+
 AxisView ViewAround(const Shape& shape, int axis) {
   AxisView view;
   view.size = shape[axis];

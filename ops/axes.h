@@ -21,6 +21,10 @@ absl::StatusOr<std::vector<int64_t>> ConstantInts(const InferContext& context, i
 // The elements of an integer tensor, for reference kernels.
 std::vector<int64_t> IntsOf(const Tensor& tensor);
 
+// The product of the dims from `first` on. It is cut off at 2^48, which only an empty shape, one
+// with a 0 among the others, can exceed.
+int64_t ElementsFrom(const Shape& shape, int first);
+
 // A tensor seen as [outer, size, inner] around one axis; outer and inner are 0 when it is empty.
 struct AxisView {
   int64_t outer = 1, size = 1, inner = 1;

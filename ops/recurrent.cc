@@ -178,6 +178,22 @@ std::vector<int> DifferentiableInputs(const RecurrentKind& kind) {
 
 }  // namespace
 
+const RecurrentKind& RnnKind() {
+  static const RecurrentKind& kind = *new RecurrentKind{"RNN", 1, {"Tanh"}, false};
+  return kind;
+}
+
+const RecurrentKind& GruKind() {
+  static const RecurrentKind& kind = *new RecurrentKind{"GRU", 3, {"Sigmoid", "Tanh"}, false};
+  return kind;
+}
+
+const RecurrentKind& LstmKind() {
+  static const RecurrentKind& kind =
+      *new RecurrentKind{"LSTM", 4, {"Sigmoid", "Tanh", "Tanh"}, true};
+  return kind;
+}
+
 double Activation::operator()(double x) const {
   switch (kind) {
     case kAffine:
@@ -308,9 +324,11 @@ absl::Status RecurrentGradient(const RecurrentKind& kind, GradientContext& c) {
     operands.push_back(f.has_output_grad(i) ? f.output_grad(i).id : ValueId());
   }
   while (!operands.back().valid()) operands.pop_back();
-  const std::vector<int> inputs = DifferentiableInputs(kind);
-  Node& node = c.builder.AddNode(StrCat("grad.", kind.name), operands, f.attrs(), "",
-                                 static_cast<int>(inputs.size()));
+  std::vector<int> inputs = DifferentiableInputs(kind);
+  while (!inputs.empty() && !f.wants(inputs.back())) inputs.pop_back();
+  if (inputs.empty()) return absl::OkStatus();
+  const Node& node = c.builder.AddNode(StrCat("grad.", kind.name), operands, f.attrs(), "",
+                                       static_cast<int>(inputs.size()));
   const std::vector<ValueId> grads = node.outputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (f.wants(inputs[i])) f.set_grad(inputs[i], {&c.builder, grads[i], DType::kF32});

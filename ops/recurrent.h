@@ -28,6 +28,9 @@ struct RecurrentKind {
   int num_inputs() const { return has_cell ? 8 : 6; }
   int num_outputs() const { return has_cell ? 3 : 2; }
 };
+const RecurrentKind& RnnKind();
+const RecurrentKind& GruKind();
+const RecurrentKind& LstmKind();
 enum RecurrentInput { kX, kW, kR, kB, kSequenceLens, kInitialH, kInitialC, kP };
 
 // The signature of an op and of its gradient, without attributes of their own.

@@ -3,36 +3,18 @@
 #include <algorithm>
 
 #include "graph/strings.h"
+#include "ops/doubles.h"
 #include "ops/recurrent.h"
-#include "ops/reference_dispatch.h"
 
 namespace millrace {
 namespace {
 
 using Doubles = std::vector<double>;
 
-const Tensor* OperandAt(const ReferenceContext& c, int i) {
-  const bool there = i < static_cast<int>(c.inputs.size()) && c.inputs[i].has_data();
-  return there ? &c.inputs[i] : nullptr;
-}
-
 // Elements as f64; `size` zeros for an operand that is not there.
 Doubles Load(const ReferenceContext& c, int i, int64_t size) {
-  Doubles values(size);
-  const Tensor* tensor = OperandAt(c, i);
-  for (int64_t k = 0; tensor != nullptr && k < size; ++k) values[k] = tensor->AsDouble(k);
-  return values;
-}
-
-absl::Status Store(const Doubles& values, const ReferenceContext& c, size_t i) {
-  if (i >= c.outputs.size() || !c.outputs[i].has_data()) return absl::OkStatus();
-  Tensor& to = c.outputs[i];
-  return VisitFloats(to.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    std::transform(values.begin(), values.end(), to.mutable_data<T>().begin(),
-                   [](double x) { return Narrow<T>(x); });
-    return absl::OkStatus();
-  });
+  const Tensor* tensor = OptionalOperand(c, static_cast<size_t>(i));
+  return tensor == nullptr || size == 0 ? Doubles(size) : ToDoubles(*tensor);
 }
 
 Doubles Slice(const Doubles& from, int64_t index, int64_t size) {
@@ -105,7 +87,7 @@ absl::StatusOr<Walk> LoadWalk(const RecurrentKind& kind, std::string_view flag,
     walk.c0 = Load(c, kInitialC, states);
     walk.p = Load(c, kP, r.directions * 3 * r.hidden);
   }
-  const Tensor* lengths = OperandAt(c, kSequenceLens);
+  const Tensor* lengths = OptionalOperand(c, kSequenceLens);
   for (int64_t row = 0; row < r.batch; ++row) {
     const int64_t length = lengths == nullptr ? r.steps : lengths->AsInt64(row);
     if (length < 0 || length > r.steps) {
@@ -157,9 +139,9 @@ absl::Status RunRecurrent(const RecurrentKind& kind, const Cell& cell, std::stri
       if (kind.has_cell) Put(states.back().c, last_c, r.StateAt(d, row));
     }
   }
-  MILLRACE_RETURN_IF_ERROR(Store(y, c, 0));
-  MILLRACE_RETURN_IF_ERROR(Store(h, c, 1));
-  return Store(last_c, c, 2);
+  MILLRACE_RETURN_IF_ERROR(StoreDoubles(y, c, 0));
+  MILLRACE_RETURN_IF_ERROR(StoreDoubles(h, c, 1));
+  return kind.has_cell ? StoreDoubles(last_c, c, 2) : absl::OkStatus();
 }
 
 absl::Status RunRecurrentGrad(const RecurrentKind& kind, const Cell& cell, std::string_view flag,
@@ -198,7 +180,7 @@ absl::Status RunRecurrentGrad(const RecurrentKind& kind, const Cell& cell, std::
   }
   const Doubles* results[] = {&dx, &dw, &dr, &db, &dh0, &dc0, &dp};
   for (size_t i = 0; i < c.outputs.size(); ++i) {
-    MILLRACE_RETURN_IF_ERROR(Store(*results[i], c, i));
+    MILLRACE_RETURN_IF_ERROR(StoreDoubles(*results[i], c, i));
   }
   return absl::OkStatus();
 }

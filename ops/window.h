@@ -61,32 +61,43 @@ inline TapRange TapsWithin(const Window& w, int d, int64_t o, int64_t low, int64
   return {first, std::min(last, w.kernel[d]), start};
 }
 
-// For each place of the window and each of its taps that falls inside the input, in row-major
-// order: f(out, in, kernel) with the three row-major spatial positions. Padding is never visited.
+// For each place of the window, in row-major order: f(out, t0, t1, t2) with its row-major position
+// and the taps of each dim that fall inside the input.
 template <typename F>
-void ForEachTap(const Window& w, F&& f) {
+void ForEachPlace(const Window& w, F&& f) {
   const auto taps = [&](int d, int64_t o) { return TapsWithin(w, d, o, 0, w.in[d]); };
   int64_t out = 0;
   for (int64_t o0 = 0; o0 < w.out[0]; ++o0) {
     const TapRange t0 = taps(0, o0);
     for (int64_t o1 = 0; o1 < w.out[1]; ++o1) {
       const TapRange t1 = taps(1, o1);
-      for (int64_t o2 = 0; o2 < w.out[2]; ++o2, ++out) {
-        const TapRange t2 = taps(2, o2);
-        for (int64_t k0 = t0.first; k0 < t0.last; ++k0) {
-          const int64_t i0 = t0.start + k0 * w.dilations[0];
-          for (int64_t k1 = t1.first; k1 < t1.last; ++k1) {
-            const int64_t i1 = t1.start + k1 * w.dilations[1];
-            for (int64_t k2 = t2.first; k2 < t2.last; ++k2) {
-              const int64_t i2 = t2.start + k2 * w.dilations[2];
-              f(out, (i0 * w.in[1] + i1) * w.in[2] + i2,
-                (k0 * w.kernel[1] + k1) * w.kernel[2] + k2);
-            }
-          }
-        }
+      for (int64_t o2 = 0; o2 < w.out[2]; ++o2, ++out) f(out, t0, t1, taps(2, o2));
+    }
+  }
+}
+
+// For each of these taps, in row-major order: f(in, kernel) with both row-major positions.
+template <typename F>
+void ForEachTapOf(const Window& w, const TapRange& t0, const TapRange& t1, const TapRange& t2,
+                  F&& f) {
+  for (int64_t k0 = t0.first; k0 < t0.last; ++k0) {
+    const int64_t i0 = t0.start + k0 * w.dilations[0];
+    for (int64_t k1 = t1.first; k1 < t1.last; ++k1) {
+      const int64_t i1 = t1.start + k1 * w.dilations[1];
+      for (int64_t k2 = t2.first; k2 < t2.last; ++k2) {
+        const int64_t i2 = t2.start + k2 * w.dilations[2];
+        f((i0 * w.in[1] + i1) * w.in[2] + i2, (k0 * w.kernel[1] + k1) * w.kernel[2] + k2);
       }
     }
   }
+}
+
+// Both: f(out, in, kernel). Padding is never visited.
+template <typename F>
+void ForEachTap(const Window& w, F&& f) {
+  ForEachPlace(w, [&](int64_t out, const TapRange& t0, const TapRange& t1, const TapRange& t2) {
+    ForEachTapOf(w, t0, t1, t2, [&](int64_t in, int64_t kernel) { f(out, in, kernel); });
+  });
 }
 
 }  // namespace millrace

@@ -13,6 +13,8 @@ KernelFamily LoopBinaryFamily();     // loop_binary.cc
 KernelFamily SimdWhereFamily();      // simd_where.cc
 KernelFamily SimdSoftmaxFamily();    // simd_softmax.cc
 KernelFamily SimdLayerNormFamily();  // simd_layer_norm.cc
+KernelFamily SimdBatchNormFamily();  // simd_batch_norm.cc
+KernelFamily SimdGroupNormFamily();  // simd_group_norm.cc
 KernelFamily SimdReduceFamily();     // simd_reduce.cc
 KernelFamily CopyFamily();           // copy.cc
 KernelFamily TransposeFamily();      // transpose.cc
@@ -21,7 +23,8 @@ KernelFamily GatherFamily();         // gather.cc
 KernelFamily MapCopyFamily();        // map_copy.cc
 KernelFamily SmallConvFamily();      // small_conv.cc
 KernelFamily SmallMatMulFamily();    // small_matmul.cc
-KernelFamily SimdMaxPoolFamily();    // simd_max_pool.cc
+KernelFamily SimdPoolFamily();       // simd_pool.cc
+KernelFamily LoopGradPoolFamily();   // loop_grad_pool.cc
 KernelFamily ReferenceFamily();      // reference.cc
 
 }  // namespace millrace

@@ -1,6 +1,7 @@
-// f32 LayerNormalization over the last dims. Per row: mean; mean of squared differences (two
-// sweeps, so that nothing cancels); normalize, scale, shift. Scale and bias have one element per
-// element of a row; a Scale or B that is broadcast within a row is left to the reference.
+// f32 LayerNormalization and RMSNormalization over the last dims. Per row: mean (RMSNormalization:
+// none, it is 0); mean of squared differences (two sweeps, so that nothing cancels); normalize,
+// scale, shift. Scale and bias have one element per element of a row; a Scale or B that is
+// broadcast within a row is left to the reference.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/cpu/simd_layer_norm.cc"
 #include <cmath>
@@ -22,6 +23,7 @@ struct LayerNormArgs {
   float* mean = nullptr;         // may be null
   float* inv_std_dev = nullptr;  // may be null
   int64_t count = 0;             // of a row
+  bool centered = true;          // subtract the mean
   double epsilon = 0;
 };
 }  // namespace millrace
@@ -56,7 +58,8 @@ void LayerNormAll(const LayerNormArgs& args, int64_t begin, int64_t end) {
   const size_t n = static_cast<size_t>(args.count);
   for (int64_t r = begin; r < end; ++r) {
     const float* x = args.x + r * args.count;
-    const double mean = RowSum(x, n, [](auto v) HWY_ATTR { return v; }) / args.count;
+    const double mean =
+        args.centered ? RowSum(x, n, [](auto v) HWY_ATTR { return v; }) / args.count : 0;
     const auto mean_v = hn::Set(d, static_cast<float>(mean));
     const double squares = RowSum(x, n, [&](auto v) HWY_ATTR {
       const auto difference = hn::Sub(v, mean_v);
@@ -91,6 +94,7 @@ class LayerNormKernel final : public Kernel {
         rows_(rows),
         count_(count),
         epsilon_(epsilon),
+        centered_(query.op == "LayerNormalization"),
         has_bias_(HasInput(query, 2)),
         has_mean_(HasOutput(query, 1)),
         has_inv_std_dev_(HasOutput(query, 2)),
@@ -105,6 +109,7 @@ class LayerNormKernel final : public Kernel {
         .mean = has_mean_ ? static_cast<float*>(args.outputs[1]) : nullptr,
         .inv_std_dev = has_inv_std_dev_ ? static_cast<float*>(args.outputs[2]) : nullptr,
         .count = count_,
+        .centered = centered_,
         .epsilon = epsilon_};
     ParallelFor(threads_, rows_, rows_ * count_, 1,
                 [&](int64_t begin, int64_t end) { function_(row, begin, end); });
@@ -115,7 +120,7 @@ class LayerNormKernel final : public Kernel {
   const LayerNormFn function_;
   const int64_t rows_, count_;
   const double epsilon_;
-  const bool has_bias_, has_mean_, has_inv_std_dev_;
+  const bool centered_, has_bias_, has_mean_, has_inv_std_dev_;
   const int threads_;
 };
 
@@ -125,9 +130,8 @@ int NormalizedAxis(const NodeQuery& query) {
 }
 
 std::optional<KernelVariant> Match(const NodeQuery& query, int) {
-  if (query.op != "LayerNormalization" || !AllOf(query, DType::kF32) || !HasOutput(query, 0)) {
-    return std::nullopt;
-  }
+  if (query.op != "LayerNormalization" && query.op != "RMSNormalization") return std::nullopt;
+  if (!AllOf(query, DType::kF32) || !HasOutput(query, 0)) return std::nullopt;
   const Shape& shape = query.inputs[0]->shape;
   const int axis = NormalizedAxis(query);
   if (axis < 0 || axis >= shape.rank() || NumElements(shape) == 0) return std::nullopt;

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "graph/strings.h"
+#include "ops/axes.h"
 #include "ops/dtypes.h"
 #include "ops/normalization.h"
 #include "ops/reference_dispatch.h"
@@ -26,8 +27,11 @@ struct Channels {
 Channels ChannelsOf(const Shape& x) {
   Channels c;
   c.batch = x[0];
-  if (x.rank() > 1) c.channels = x[1];
-  for (int d = 2; d < x.rank(); ++d) c.positions *= x[d];
+  if (x.rank() > 1) {
+    c.channels = x[1];
+    c.positions = ElementsFrom(x, 2);
+  }
+  if (c.positions == 0) c.batch = 0;
   return c;
 }
 

@@ -7,11 +7,6 @@
 namespace millrace {
 namespace {
 
-const RecurrentKind& Kind() {
-  static const RecurrentKind& kind = *new RecurrentKind{"GRU", 3, {"Sigmoid", "Tanh"}, false};
-  return kind;
-}
-
 using Doubles = std::vector<double>;
 
 // The parts of W, R and of gates that belong to one gate, or two.
@@ -98,16 +93,16 @@ void StepBack(const CellWeights& m, const CellFunctions& f, const double* x,
 
 constexpr std::string_view kFlag = "linear_before_reset";
 
-absl::Status Infer(InferContext& c) { return InferRecurrent(Kind(), c); }
-absl::Status InferGrad(InferContext& c) { return InferRecurrentGrad(Kind(), c); }
+absl::Status Infer(InferContext& c) { return InferRecurrent(GruKind(), c); }
+absl::Status InferGrad(InferContext& c) { return InferRecurrentGrad(GruKind(), c); }
 absl::Status Reference(const ReferenceContext& c) {
-  return RunRecurrent(Kind(), {Step, StepBack}, kFlag, c);
+  return RunRecurrent(GruKind(), {Step, StepBack}, kFlag, c);
 }
 absl::Status GradReference(const ReferenceContext& c) {
-  return RunRecurrentGrad(Kind(), {Step, StepBack}, kFlag, c);
+  return RunRecurrentGrad(GruKind(), {Step, StepBack}, kFlag, c);
 }
-absl::Status Gradient(GradientContext& c) { return RecurrentGradient(Kind(), c); }
-std::vector<ShardingRule> Rules(const NodeQuery& query) { return RecurrentRules(Kind(), query); }
+absl::Status Gradient(GradientContext& c) { return RecurrentGradient(GruKind(), c); }
+std::vector<ShardingRule> Rules(const NodeQuery& query) { return RecurrentRules(GruKind(), query); }
 
 AttrSpec LinearBeforeReset() {
   return {.name = std::string(kFlag),
@@ -119,7 +114,7 @@ AttrSpec LinearBeforeReset() {
 }  // namespace
 
 OpDef GRUOp() {
-  OpDef op = RecurrentOp(Kind(), "A recurrent layer of update, reset and hidden gates");
+  OpDef op = RecurrentOp(GruKind(), "A recurrent layer of update, reset and hidden gates");
   op.attrs.push_back(LinearBeforeReset());
   op.infer = Infer;
   op.reference = Reference;
@@ -131,7 +126,7 @@ OpDef GRUOp() {
 
 // Not differentiable itself.
 OpDef GradGRUOp() {
-  OpDef op = RecurrentGradOp(Kind());
+  OpDef op = RecurrentGradOp(GruKind());
   op.attrs.push_back(LinearBeforeReset());
   op.infer = InferGrad;
   op.reference = GradReference;

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "graph/strings.h"
+#include "ops/axes.h"
 #include "ops/dtypes.h"
 #include "ops/pool.h"
 #include "ops/reference_dispatch.h"
@@ -61,7 +62,7 @@ absl::Status GlobalInfer(InferContext& c) {
 
 absl::Status GlobalReference(const ReferenceContext& c) {
   MILLRACE_ASSIGN_OR_RETURN(const double p, NormOf(c.attrs));
-  const int64_t size = NumElements(Shape(c.inputs[0].shape().dims().subspan(2)));
+  const int64_t size = ElementsFrom(c.inputs[0].shape(), 2);
   return VisitFloats(c.outputs[0].dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* x = c.inputs[0].data<T>().data();

@@ -2,6 +2,7 @@
 // of squares of the `size` channels around each one, as many before as after it (or one more
 // after).
 #include "graph/strings.h"
+#include "ops/axes.h"
 #include "ops/dtypes.h"
 #include "ops/gradient.h"
 #include "ops/reference_dispatch.h"
@@ -23,7 +24,7 @@ absl::StatusOr<Lrn> LrnOf(const Attrs& attrs, const Shape& x) {
   Lrn l;
   l.batch = x[0];
   l.channels = x[1];
-  for (int d = 2; d < x.rank(); ++d) l.positions *= x[d];
+  l.positions = ElementsFrom(x, 2);
   l.before = (size - 1) / 2;
   l.after = size - 1 - l.before;
   l.alpha = attrs.Float("alpha", 1e-4) / static_cast<double>(size);

@@ -8,12 +8,6 @@
 namespace millrace {
 namespace {
 
-const RecurrentKind& Kind() {
-  static const RecurrentKind& kind =
-      *new RecurrentKind{"LSTM", 4, {"Sigmoid", "Tanh", "Tanh"}, true};
-  return kind;
-}
-
 using Doubles = std::vector<double>;
 
 struct Gates {
@@ -97,16 +91,16 @@ void StepBack(const CellWeights& m, const CellFunctions& fn, const double* x,
 
 constexpr std::string_view kFlag = "input_forget";
 
-absl::Status Infer(InferContext& c) { return InferRecurrent(Kind(), c); }
-absl::Status InferGrad(InferContext& c) { return InferRecurrentGrad(Kind(), c); }
+absl::Status Infer(InferContext& c) { return InferRecurrent(LstmKind(), c); }
+absl::Status InferGrad(InferContext& c) { return InferRecurrentGrad(LstmKind(), c); }
 absl::Status Reference(const ReferenceContext& c) {
-  return RunRecurrent(Kind(), {Step, StepBack}, kFlag, c);
+  return RunRecurrent(LstmKind(), {Step, StepBack}, kFlag, c);
 }
 absl::Status GradReference(const ReferenceContext& c) {
-  return RunRecurrentGrad(Kind(), {Step, StepBack}, kFlag, c);
+  return RunRecurrentGrad(LstmKind(), {Step, StepBack}, kFlag, c);
 }
-absl::Status Gradient(GradientContext& c) { return RecurrentGradient(Kind(), c); }
-std::vector<ShardingRule> Rules(const NodeQuery& query) { return RecurrentRules(Kind(), query); }
+absl::Status Gradient(GradientContext& c) { return RecurrentGradient(LstmKind(), c); }
+std::vector<ShardingRule> Rules(const NodeQuery& query) { return RecurrentRules(LstmKind(), query); }
 
 AttrSpec InputForget() {
   return {.name = std::string(kFlag),
@@ -118,7 +112,7 @@ AttrSpec InputForget() {
 }  // namespace
 
 OpDef LSTMOp() {
-  OpDef op = RecurrentOp(Kind(), "A recurrent layer of input, output and forget gates and a cell");
+  OpDef op = RecurrentOp(LstmKind(), "A recurrent layer of input, output and forget gates and a cell");
   op.attrs.push_back(InputForget());
   op.infer = Infer;
   op.reference = Reference;
@@ -130,7 +124,7 @@ OpDef LSTMOp() {
 
 // Not differentiable itself.
 OpDef GradLSTMOp() {
-  OpDef op = RecurrentGradOp(Kind());
+  OpDef op = RecurrentGradOp(LstmKind());
   op.attrs.push_back(InputForget());
   op.infer = InferGrad;
   op.reference = GradReference;

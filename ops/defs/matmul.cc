@@ -1,46 +1,17 @@
 // MatMul as numpy's: matrices in the last two dims, batch dims broadcast; a rank-1 A is a row, a
 // rank-1 B a column, and that dim is absent from the result.
-#include "ops/broadcast.h"
 #include "ops/dtypes.h"
 #include "ops/gradient.h"
-#include "ops/index_walk.h"
+#include "ops/product.h"
 #include "ops/reference_dispatch.h"
 #include "ops/sharding.h"
 
 namespace millrace {
 namespace {
 
-// Both operands as batches of matrices: [batch..., m, k] x [batch..., k, n].
-struct Product {
-  Shape batch_a, batch_b, batch;
-  int64_t m = 1, k = 1, n = 1;
-};
-
-Shape Leading(const Shape& shape, int drop) {
-  return Shape(shape.dims().first(std::max(0, shape.rank() - drop)));
-}
-
-absl::StatusOr<Product> ProductOf(const Shape& a, const Shape& b) {
-  if (a.rank() == 0 || b.rank() == 0) return BadInputError("operands must have at least one dim");
-  Product p;
-  p.batch_a = Leading(a, 2);
-  p.batch_b = Leading(b, 2);
-  p.k = a[a.rank() - 1];
-  if (a.rank() > 1) p.m = a[a.rank() - 2];
-  if (b.rank() > 1) p.n = b[b.rank() - 1];
-  const int64_t k_of_b = b[std::max(0, b.rank() - 2)];
-  if (p.k != k_of_b) return BadInputError(StrCat("inner sizes differ: ", p.k, " and ", k_of_b));
-  MILLRACE_ASSIGN_OR_RETURN(p.batch, BroadcastShapes(p.batch_a, p.batch_b));
-  return p;
-}
-
 absl::Status Infer(InferContext& c) {
-  const Shape &a = c.input(0).shape, &b = c.input(1).shape;
-  MILLRACE_ASSIGN_OR_RETURN(const Product p, ProductOf(a, b));
-  Shape shape = p.batch;
-  if (a.rank() > 1) shape.push_back(p.m);
-  if (b.rank() > 1) shape.push_back(p.n);
-  c.set_output(0, {c.input(0).dtype, shape});
+  MILLRACE_ASSIGN_OR_RETURN(const Product p, ProductOf(c.input(0).shape, c.input(1).shape));
+  c.set_output(0, {c.input(0).dtype, p.result});
   return absl::OkStatus();
 }
 
@@ -66,13 +37,9 @@ absl::Status Reference(const ReferenceContext& c) {
     const T* a = c.inputs[0].data<T>().data();
     const T* b = c.inputs[1].data<T>().data();
     T* out = c.outputs[0].mutable_data<T>().data();
-    WalkIndices<3>(p.batch,
-                   {BroadcastStrides(p.batch_a, p.batch), BroadcastStrides(p.batch_b, p.batch),
-                    DenseStrides(p.batch)},
-                   [&](const std::array<int64_t, 3>& at) {
-                     Multiply<T>(p, a + at[0] * p.m * p.k, b + at[1] * p.k * p.n,
-                                 out + at[2] * p.m * p.n);
-                   });
+    ForEachMatrix(p, [&](int64_t of_a, int64_t of_b, int64_t of_out) {
+      Multiply<T>(p, a + of_a * p.m * p.k, b + of_b * p.k * p.n, out + of_out * p.m * p.n);
+    });
     return absl::OkStatus();
   });
 }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "graph/strings.h"
+#include "ops/axes.h"
 #include "ops/dtypes.h"
 #include "ops/gradient.h"
 #include "ops/pool.h"
@@ -150,7 +151,7 @@ Work GradWork(const NodeQuery& query) { return PoolWork(query, query.inputs[0]->
 // --- GlobalMaxPool: the window is all of a channel, whose spatial dims are seen as one -----------
 
 // [N,C,spatial...] as [N,C,positions].
-Shape Flattened(const Shape& x) { return {x[0], x[1], NumElements(Shape(x.dims().subspan(2)))}; }
+Shape Flattened(const Shape& x) { return {x[0], x[1], ElementsFrom(x, 2)}; }
 
 Attrs GlobalWindow(const Shape& flattened) {
   Attrs attrs;

@@ -4,11 +4,6 @@
 namespace millrace {
 namespace {
 
-const RecurrentKind& Kind() {
-  static const RecurrentKind& kind = *new RecurrentKind{"RNN", 1, {"Tanh"}, false};
-  return kind;
-}
-
 std::vector<double> Before(const CellWeights& m, const double* x, const std::vector<double>& h) {
   std::vector<double> a(m.wb);
   for (size_t i = 0; i < a.size(); ++i) a[i] += m.rb[i];
@@ -40,21 +35,21 @@ void StepBack(const CellWeights& m, const CellFunctions& f, const double* x,
   AddTransposedProduct(m.r, da, d.h);
 }
 
-absl::Status Infer(InferContext& c) { return InferRecurrent(Kind(), c); }
-absl::Status InferGrad(InferContext& c) { return InferRecurrentGrad(Kind(), c); }
+absl::Status Infer(InferContext& c) { return InferRecurrent(RnnKind(), c); }
+absl::Status InferGrad(InferContext& c) { return InferRecurrentGrad(RnnKind(), c); }
 absl::Status Reference(const ReferenceContext& c) {
-  return RunRecurrent(Kind(), {Step, StepBack}, "", c);
+  return RunRecurrent(RnnKind(), {Step, StepBack}, "", c);
 }
 absl::Status GradReference(const ReferenceContext& c) {
-  return RunRecurrentGrad(Kind(), {Step, StepBack}, "", c);
+  return RunRecurrentGrad(RnnKind(), {Step, StepBack}, "", c);
 }
-absl::Status Gradient(GradientContext& c) { return RecurrentGradient(Kind(), c); }
-std::vector<ShardingRule> Rules(const NodeQuery& query) { return RecurrentRules(Kind(), query); }
+absl::Status Gradient(GradientContext& c) { return RecurrentGradient(RnnKind(), c); }
+std::vector<ShardingRule> Rules(const NodeQuery& query) { return RecurrentRules(RnnKind(), query); }
 
 }  // namespace
 
 OpDef RNNOp() {
-  OpDef op = RecurrentOp(Kind(), "A recurrent layer of one gate");
+  OpDef op = RecurrentOp(RnnKind(), "A recurrent layer of one gate");
   op.infer = Infer;
   op.reference = Reference;
   op.gradient = Gradient;
@@ -65,7 +60,7 @@ OpDef RNNOp() {
 
 // Not differentiable itself.
 OpDef GradRNNOp() {
-  OpDef op = RecurrentGradOp(Kind());
+  OpDef op = RecurrentGradOp(RnnKind());
   op.infer = InferGrad;
   op.reference = GradReference;
   op.sharding = Rules;

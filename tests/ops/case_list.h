@@ -27,6 +27,10 @@ class CaseList {
   Tensor Bits(const Shape& shape, int64_t high) {
     return RandomTensor({DType::kU64, shape}, ++seed_, 0, static_cast<double>(high));
   }
+  Tensor Bytes(DType dtype, const Shape& shape) {  // any of them
+    const double low = dtype == DType::kI8 ? -128 : 0;
+    return RandomTensor({dtype, shape}, ++seed_, low, low + 256);
+  }
   static Tensor List(const std::vector<int64_t>& values) {
     return Tensor::FromSpan<int64_t>({static_cast<int64_t>(values.size())}, values);
   }
@@ -53,7 +57,9 @@ void AddElementwiseCases(CaseList& l);
 void AddMoveCases(CaseList& l);
 void AddNormalizationCases(CaseList& l);
 void AddPoolCases(CaseList& l);
+void AddQuantizedCases(CaseList& l);
 void AddRecurrentCases(CaseList& l);
+void AddTrainingCases(CaseList& l);
 
 }  // namespace millrace::optest
 

@@ -152,6 +152,8 @@ std::vector<OpCase> OpCases() {
   AddPoolCases(list);
   AddNormalizationCases(list);
   AddRecurrentCases(list);
+  AddQuantizedCases(list);
+  AddTrainingCases(list);
   return std::move(list.cases);
 }
 

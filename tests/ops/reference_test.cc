@@ -474,21 +474,27 @@ TEST(Reference, NarrowFloatsAgreeWithDouble) {
   }
 }
 
-// In place: the result laid over an operand's bytes, as the trait allows, is the same.
+// In place: each result laid over an operand's bytes, as the trait allows, is the same.
 TEST(Reference, InPlaceOperandsMayBeOverwritten) {
   for (const OpCase& c : optest::OpCases()) {
     const OpDef& op = *FindOp(c.op);
-    const Tensor expected = RunAll(c.op, c.inputs, c.attrs, c.num_outputs)[0];
+    const std::vector<Tensor> expected = RunAll(c.op, c.inputs, c.attrs, c.num_outputs);
     for (const InPlacePair& pair : op.traits.in_place) {
-      if (c.inputs[pair.input].type() != expected.type()) continue;
+      if (pair.output >= c.num_outputs || pair.input >= static_cast<int>(c.inputs.size())) continue;
+      if (c.inputs[pair.input].type() != expected[pair.output].type()) continue;
       std::vector<Tensor> inputs = c.inputs;
       inputs[pair.input] = Converted(inputs[pair.input], inputs[pair.input].dtype());  // own bytes
-      std::vector<Tensor> outputs(c.num_outputs);
-      outputs[0] = inputs[pair.input];  // shares them
+      std::vector<Tensor> outputs;
+      for (const Tensor& t : expected) outputs.push_back(Tensor::Zeros(t.type()));
+      outputs[pair.output] = inputs[pair.input];  // shares them
       Attrs storage;
       const ReferenceContext context{WithDefaults(op, c.attrs, storage), inputs, outputs};
       ASSERT_TRUE(op.reference(context).ok()) << c.name;
-      EXPECT_TRUE(BitEqual(outputs[0], expected)) << c.name << " over input " << pair.input;
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        EXPECT_TRUE(BitEqual(outputs[i], expected[i]))
+            << c.name << ": output " << i << " where " << pair.output << " lies over input "
+            << pair.input;
+      }
     }
   }
 }

@@ -1,0 +1,23 @@
+// The ops that oneDNN serves, a file each: what onednn.cc asks.
+#ifndef MILLRACE_OPS_CPU_ONEDNN_FAMILIES_H_
+#define MILLRACE_OPS_CPU_ONEDNN_FAMILIES_H_
+
+#include "ops/cpu/kernel_family.h"
+
+namespace millrace {
+
+// onednn_conv.cc: Conv, grad.ConvInput, grad.ConvWeight, ConvTranspose.
+std::optional<KernelVariant> MatchOneDnnConv(const NodeQuery& query, int threads);
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneDnnConv(const KernelRequest& request);
+
+// onednn_matmul.cc: MatMul, Gemm.
+std::optional<KernelVariant> MatchOneDnnMatMul(const NodeQuery& query, int threads);
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneDnnMatMul(const KernelRequest& request);
+
+// onednn_recurrent.cc: RNN, GRU, LSTM, grad.LSTM.
+std::optional<KernelVariant> MatchOneDnnRecurrent(const NodeQuery& query, int threads);
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneDnnRecurrent(const KernelRequest& request);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_OPS_CPU_ONEDNN_FAMILIES_H_
