@@ -19,7 +19,7 @@ namespace millrace {
 namespace {
 
 constexpr int kMaxCallDepth = 64;
-constexpr int64_t kMaxEndpoints = int64_t{1} << 20;
+constexpr int64_t kMaxEndpoints = int64_t{1} << 20;  // copies of programs
 
 // One task after another, as one.
 void Append(const TaskCost& next, TaskCost* all) {
@@ -238,9 +238,10 @@ absl::StatusOr<std::vector<DeviceLocation>> PlacesOf(const PlanBundle& plan, con
 
 absl::StatusOr<PlanPrices> PricePlan(const PlanBundle& plan, const MachineSpec& machine,
                                      const PriceOptions& options) {
-  if (plan.mesh.num_devices() > kMaxEndpoints) {
-    return UsageError(StrCat("the mesh ", ToString(plan.mesh), " has ", plan.mesh.num_devices(),
-                             " devices; at most ", kMaxEndpoints, " can be priced"));
+  const int64_t programs = std::ssize(plan.programs), devices = plan.mesh.num_devices();
+  if (programs > kMaxEndpoints || devices > kMaxEndpoints || programs * devices > kMaxEndpoints) {
+    return UsageError(StrCat(programs, " programs on the mesh ", ToString(plan.mesh),
+                             " are too many to price; at most ", kMaxEndpoints, " copies are"));
   }
   PlanPrices prices;
   const std::vector<const Graph*> graphs = FlattenGraphs(plan.graph);
