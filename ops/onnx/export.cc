@@ -4,6 +4,7 @@
 // Bodies are closed in our graphs and open in ONNX: an input of a body goes by the name of the
 // value that is passed for it, and names are unique in the whole model, because ONNX bodies may not
 // hide names around them.
+#include <deque>
 #include <set>
 
 #include "graph/files.h"
@@ -142,7 +143,7 @@ class GraphExporter {
       proto.add_output(id.valid() ? names_[id.index] : "");
     }
     MILLRACE_RETURN_IF_ERROR(AddBodies(node, proto));
-    FillNodeProto(node, model_.opset, model_.names, proto, proto_);
+    FillNodeProto(g_, node, model_.opset, model_.names, proto, proto_);
     *proto_.add_node() = std::move(proto);
     return absl::OkStatus();
   }
@@ -180,7 +181,6 @@ class GraphExporter {
 
 // --- The file ----------------------------------------------------------------------------------
 
-constexpr int64_t kMaxMessageBytes = INT32_MAX;
 constexpr int64_t kAlignment = 64;  // of tensors in a file of their own
 
 // A field's key and length, as before the bytes of a message.
@@ -225,30 +225,44 @@ absl::Status WriteExternalData(std::vector<Weight>& weights, const std::string& 
   return WriteFileAtomically(path, parts);
 }
 
+// A file as the parts it is written from, some of which lie in `texts`, others in the weights.
+struct ModelBytes {
+  std::deque<std::string> texts;
+  std::vector<std::string_view> parts;
+
+  void Add(std::string text) { parts.push_back(texts.emplace_back(std::move(text))); }
+};
+
 // Everything but the weights' data is in `model`; its graph's fields come first, then the weights.
-absl::Status WriteModel(onnx::ModelProto& model, const std::vector<Weight>& weights, bool with_data,
-                        const std::string& path) {
+ModelBytes SpellModel(onnx::ModelProto& model, const std::vector<Weight>& weights, bool with_data) {
   const std::unique_ptr<onnx::GraphProto> graph(model.release_graph());
-  const std::string rest = model.SerializeAsString(), body = graph->SerializeAsString();
-  std::vector<std::string> pieces;  // the text before each weight's data
-  int64_t graph_bytes = static_cast<int64_t>(body.size());
+  std::vector<std::string> headers;  // what stands before each weight's data
+  const std::string body = graph->SerializeAsString();
+  int64_t graph_bytes = std::ssize(body);
   for (const Weight& weight : weights) {
-    const std::string header = weight.proto.SerializeAsString();
+    const std::string proto = weight.proto.SerializeAsString();
     const int64_t data = with_data ? weight.data.size_bytes() : 0;
     const std::string raw =
         with_data ? LengthPrefix(onnx::TensorProto::kRawDataFieldNumber, data) : "";
-    pieces.push_back(StrCat(LengthPrefix(onnx::GraphProto::kInitializerFieldNumber,
-                                         std::ssize(header) + std::ssize(raw) + data),
-                            header, raw));
-    graph_bytes += std::ssize(pieces.back()) + data;
+    headers.push_back(StrCat(LengthPrefix(onnx::GraphProto::kInitializerFieldNumber,
+                                          std::ssize(proto) + std::ssize(raw) + data),
+                             proto, raw));
+    graph_bytes += std::ssize(headers.back()) + data;
   }
-  const std::string prefix = LengthPrefix(onnx::ModelProto::kGraphFieldNumber, graph_bytes);
-  std::vector<std::string_view> parts = {rest, prefix, body};
+  ModelBytes bytes;
+  bytes.Add(model.SerializeAsString());
+  bytes.Add(LengthPrefix(onnx::ModelProto::kGraphFieldNumber, graph_bytes));
+  bytes.Add(body);
   for (size_t i = 0; i < weights.size(); ++i) {
-    parts.push_back(pieces[i]);
-    if (with_data) parts.push_back(BytesOf(weights[i].data));
+    bytes.Add(std::move(headers[i]));
+    if (with_data) bytes.parts.push_back(BytesOf(weights[i].data));
   }
-  return WriteFileAtomically(path, parts);
+  return bytes;
+}
+
+// The version of the file format that came with an opset.
+int64_t IrVersionOf(int64_t opset) {
+  return opset > 22 ? 11 : opset > 20 ? 10 : opset > 18 ? 9 : 8;
 }
 
 // What ONNX cannot say.
@@ -272,38 +286,60 @@ std::vector<std::string> LeftOut(const Graph& graph) {
   return notes;
 }
 
-}  // namespace
-
-absl::Status ExportOnnx(const Graph& graph, const std::string& path,
-                        const OnnxExportOptions& options, std::vector<std::string>* notes) {
+// All but the weights, which go to `state`.
+absl::StatusOr<onnx::ModelProto> BuildModel(const Graph& graph, ModelExport& state) {
   if (!graph.updates.empty()) {
     return BadInputError(StrCat("the graph updates params ('",
                                 graph.value(graph.updates[0].param).name,
                                 "' first): ONNX models have no state"));
   }
-  ModelExport state;
   state.opset = OpsetNeeded(graph);
   state.symbolic = !graph.symbolic_dims.empty();
   state.domains.insert("");
   onnx::ModelProto model;
   GraphExporter exporter(graph, state, *model.mutable_graph());
   MILLRACE_RETURN_IF_ERROR(exporter.ExportOutermost());
-  model.set_ir_version(state.opset > 20 ? 10 : state.opset > 18 ? 9 : 8);
+  model.set_ir_version(IrVersionOf(state.opset));
   model.set_producer_name("millrace");
   for (const std::string& domain : state.domains) {
     auto& entry = *model.add_opset_import();
     entry.set_domain(domain);
     entry.set_version(domain.empty() ? state.opset : 1);
   }
-  int64_t weight_bytes = 0;
-  for (const Weight& weight : state.weights) weight_bytes += weight.data.size_bytes();
+  return model;
+}
+
+bool FitsOneMessage(const std::vector<Weight>& weights) {
   constexpr int64_t kRoomForTheRest = 64 << 20;
-  const bool external = options.external_data || weight_bytes > kMaxMessageBytes - kRoomForTheRest;
+  int64_t bytes = 0;
+  for (const Weight& weight : weights) bytes += weight.data.size_bytes();
+  return bytes <= INT32_MAX - kRoomForTheRest;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ToOnnx(const Graph& graph) {
+  ModelExport state;
+  MILLRACE_ASSIGN_OR_RETURN(onnx::ModelProto model, BuildModel(graph, state));
+  if (!FitsOneMessage(state.weights)) {
+    return UsageError("the weights are larger than a message of protobuf may be, 2 GiB");
+  }
+  const ModelBytes bytes = SpellModel(model, state.weights, /*with_data=*/true);
+  std::string whole;
+  for (const std::string_view part : bytes.parts) whole += part;
+  return whole;
+}
+
+absl::Status ExportOnnx(const Graph& graph, const std::string& path,
+                        const OnnxExportOptions& options, std::vector<std::string>* notes) {
+  ModelExport state;
+  MILLRACE_ASSIGN_OR_RETURN(onnx::ModelProto model, BuildModel(graph, state));
+  const bool external = options.external_data || !FitsOneMessage(state.weights);
   if (external) {
     MILLRACE_RETURN_IF_ERROR(WriteExternalData(state.weights, StrCat(path, ".data")));
   }
   if (notes != nullptr) *notes = LeftOut(graph);
-  return WriteModel(model, state.weights, !external, path);
+  return WriteFileAtomically(path, SpellModel(model, state.weights, !external).parts);
 }
 
 }  // namespace millrace

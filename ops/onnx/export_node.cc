@@ -7,16 +7,53 @@
 namespace millrace {
 namespace {
 
-// Ops that are younger than opset 17.
+// Ops that are younger than opset 17, and what older ops learned since: an attribute, an input.
 struct Birth {
   std::string_view op;
   int64_t opset;
+  std::string_view attr = "";
+  std::string_view value = "";  // of the attribute, where it is a value that is young
+  int input = -1;
 };
-constexpr Birth kYoungOps[] = {
-    {"AffineGrid", 20}, {"BitwiseAnd", 18},         {"BitwiseNot", 18}, {"BitwiseOr", 18},
-    {"BitwiseXor", 18}, {"CenterCropPad", 18},      {"Col2Im", 18},     {"DeformConv", 19},
-    {"Gelu", 20},       {"GroupNormalization", 21}, {"Mish", 18},
+constexpr Birth kYoung[] = {
+    {"AffineGrid", 20},
+    {"AveragePool", 19, "dilations"},
+    {"BitwiseAnd", 18},
+    {"BitwiseNot", 18},
+    {"BitwiseOr", 18},
+    {"BitwiseXor", 18},
+    {"CenterCropPad", 18},
+    {"Col2Im", 18},
+    {"DeformConv", 19},
+    {"Gelu", 20},
+    {"GroupNormalization", 21},
+    {"LpPool", 18, "ceil_mode"},
+    {"LpPool", 18, "dilations"},
+    {"Mish", 18},
+    {"Pad", 18, "", "", 3},
+    {"Pad", 19, "mode", "wrap"},
+    {"RMSNormalization", 23},
+    {"Resize", 18, "antialias"},
+    {"Resize", 18, "axes"},
+    {"Resize", 18, "keep_aspect_ratio_policy"},
+    {"Resize", 19, "coordinate_transformation_mode", "half_pixel_symmetric"},
+    {"ScatterElements", 18, "reduction", "max"},
+    {"ScatterElements", 18, "reduction", "min"},
+    {"ScatterND", 18, "reduction", "max"},
+    {"ScatterND", 18, "reduction", "min"},
+    {"Swish", 24},
 };
+
+bool Has(const Node& node, const Birth& birth) {
+  if (birth.op != node.op) return false;
+  if (birth.input >= 0) {
+    return birth.input < std::ssize(node.inputs) && node.inputs[birth.input].valid();
+  }
+  const AttrValue* attr = node.attrs.Find(birth.attr);
+  if (birth.attr.empty() || birth.value.empty()) return birth.attr.empty() || attr != nullptr;
+  const auto* text = attr != nullptr ? std::get_if<std::string>(attr) : nullptr;
+  return text != nullptr && *text == birth.value;
+}
 
 bool NamesTypes(const AttrSpec& spec) {
   return spec.kind == AttrKind::kString && !spec.choices.empty() &&
@@ -86,6 +123,7 @@ const AttrSpec* FindSpec(const OpDef* op, std::string_view name) {
 // --- What differs from one op to another --------------------------------------------------------
 
 struct NodeExport {
+  const Graph& from;
   const Node& node;
   const int64_t opset;
   Attrs attrs;  // of the node; what is left of them becomes attributes
@@ -142,14 +180,33 @@ void ConstantOfShape(NodeExport& e) {
   FillTensorProto("", value, *attribute.mutable_t());
 }
 
+// Others do not read the size off the weights.
+void HiddenSize(NodeExport& e) {
+  const Shape& recurrence = e.from.value(e.node.inputs[2]).type.shape;
+  e.attrs.Set("hidden_size", recurrence[recurrence.rank() - 1]);
+}
+
+// When it trains, all three results are there.
+void TrainingResults(NodeExport& e) {
+  if (!e.attrs.Bool("training_mode", false)) return;
+  while (e.proto.output_size() < 3) e.proto.add_output("");
+  for (std::string& output : *e.proto.mutable_output()) {
+    if (output.empty()) output = UniqueValueName(StrCat(e.node.name, ".unused"), e.names);
+  }
+}
+
 struct ExportRule {
   std::string_view op;
   void (*change)(NodeExport& node);
 };
 constexpr ExportRule kRules[] = {
+    {"BatchNormalization", TrainingResults},
     {"ConstantOfShape", ConstantOfShape},
     {"DFT", DftAxis},
+    {"GRU", HiddenSize},
     {"GridSample", GridSampleMode},
+    {"LSTM", HiddenSize},
+    {"RNN", HiddenSize},
     {"ReduceL1", ReductionAxes},
     {"ReduceL2", ReductionAxes},
     {"ReduceLogSum", ReductionAxes},
@@ -168,8 +225,8 @@ int64_t OpsetNeeded(const Graph& graph) {
   int64_t opset = 17;
   for (const Graph* each : FlattenGraphs(graph)) {
     for (const Node& node : each->nodes) {
-      for (const Birth& birth : kYoungOps) {
-        if (birth.op == node.op) opset = std::max(opset, birth.opset);
+      for (const Birth& birth : kYoung) {
+        if (Has(node, birth)) opset = std::max(opset, birth.opset);
       }
     }
   }
@@ -187,14 +244,14 @@ std::string UniqueValueName(const std::string& name, std::set<std::string>& name
   return unique;
 }
 
-void FillNodeProto(const Node& node, int64_t opset, std::set<std::string>& names,
+void FillNodeProto(const Graph& from, const Node& node, int64_t opset, std::set<std::string>& names,
                    onnx::NodeProto& proto, onnx::GraphProto& graph) {
   const OpDef* op = FindOp(node.op);
   const size_t dot = node.op.find('.');
   proto.set_name(node.name);
   proto.set_domain(OnnxDomainOf(node.op));
   proto.set_op_type(dot == std::string::npos ? node.op : node.op.substr(dot + 1));
-  NodeExport e{node, opset, node.attrs, names, proto, graph};
+  NodeExport e{from, node, opset, node.attrs, names, proto, graph};
   e.attrs.Erase("num_captures");  // bodies see what is around them
   for (const ExportRule& rule : kRules) {
     if (rule.op == node.op) rule.change(e);

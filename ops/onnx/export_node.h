@@ -15,10 +15,10 @@ namespace millrace {
 // The oldest opset from 17 on that has all ops of the graph and the graphs nested in it.
 int64_t OpsetNeeded(const Graph& graph);
 
-// Name, op, domain and attributes of `node`, in the spelling of `opset`. Operands were added
-// before; those that an attribute becomes are added to `proto` and, as constants, to `graph`;
+// Name, op, domain and attributes of `node` of `from`, in the spelling of `opset`. Operands were
+// added before; those that an attribute becomes are added to `proto` and, as constants, to `graph`;
 // `names` are taken.
-void FillNodeProto(const Node& node, int64_t opset, std::set<std::string>& names,
+void FillNodeProto(const Graph& from, const Node& node, int64_t opset, std::set<std::string>& names,
                    onnx::NodeProto& proto, onnx::GraphProto& graph);
 
 // `name`, or with a number after it if it is one of `names`; it is one afterwards.

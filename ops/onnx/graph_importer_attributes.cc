@@ -1,4 +1,7 @@
 // Attributes of nodes, the graphs among them, and functions, whose attributes stand for others.
+#include <charconv>
+#include <cmath>
+
 #include "graph/strings.h"
 #include "ops/onnx/graph_importer.h"
 #include "ops/op_def.h"
@@ -23,6 +26,23 @@ Attribute::AttributeType TypeOf(const Attribute& attribute) {
   if (attribute.ints_size() > 0) return Attribute::INTS;
   if (attribute.strings_size() > 0) return Attribute::STRINGS;
   return Attribute::UNDEFINED;
+}
+
+// The double that an author meant by a float: 1e-5 and not 9.99999974738e-06, which rounds to the
+// same float. So what is exported comes back as it was.
+double AsWritten(float value) {
+  if (!std::isfinite(value)) return value;
+  char text[32];
+  const std::to_chars_result end = std::to_chars(text, text + sizeof(text), value);
+  double result = value;
+  std::from_chars(text, end.ptr, result);
+  return result;
+}
+
+std::vector<double> AsWritten(const google::protobuf::RepeatedField<float>& values) {
+  std::vector<double> result;
+  for (const float value : values) result.push_back(AsWritten(value));
+  return result;
 }
 
 }  // namespace
@@ -65,14 +85,13 @@ void GraphImporter::ReadAttribute(const std::string& name, Attribute& attribute,
   };
   switch (TypeOf(attribute)) {
     case Attribute::FLOAT:
-      return node.attrs.Set(name, static_cast<double>(attribute.f()));
+      return node.attrs.Set(name, AsWritten(attribute.f()));
     case Attribute::INT:
       return node.attrs.Set(name, attribute.i());
     case Attribute::STRING:
       return node.attrs.Set(name, attribute.s());
     case Attribute::FLOATS:
-      return node.attrs.Set(
-          name, std::vector<double>(attribute.floats().begin(), attribute.floats().end()));
+      return node.attrs.Set(name, AsWritten(attribute.floats()));
     case Attribute::INTS:
       return node.attrs.Set(name,
                             std::vector<int64_t>(attribute.ints().begin(), attribute.ints().end()));

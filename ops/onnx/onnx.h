@@ -1,4 +1,4 @@
-// ONNX files: read into a Graph, written from one. Models of opset 1 to 21 are brought to the
+// ONNX files: read into a Graph, written from one. Models of opset 1 to 24 are brought to the
 // engine's own meaning (ops/README.md) while they are read.
 #ifndef MILLRACE_OPS_ONNX_ONNX_H_
 #define MILLRACE_OPS_ONNX_ONNX_H_
@@ -41,14 +41,17 @@ struct OnnxExportOptions {
   bool external_data = false;
 };
 
-// Writes an inferred graph: opset 17, or 20 where an op needs it. Dims that are symbols stay so.
-// Ops of our own go by the domain "millrace.grad" and so on, which ParseOnnx reads again and others
-// do not know. `notes` (may be null) gets a sentence for each thing that ONNX cannot express and
-// the file leaves out: placement, shardings. BadInputError for what changes results: updates of
-// params.
+// Writes an inferred graph: opset 17, or a later one where an op needs it. Dims that are symbols
+// stay so. Ops of our own go by the domain "millrace.grad" and so on, which ParseOnnx reads again
+// and others do not know. `notes` (may be null) gets a sentence for each thing that ONNX cannot
+// express and the file leaves out: placement, shardings. BadInputError for what changes results:
+// updates of params.
 absl::Status ExportOnnx(const Graph& graph, const std::string& path,
                         const OnnxExportOptions& options = {},
                         std::vector<std::string>* notes = nullptr);
+
+// The same as bytes, weights inside.
+absl::StatusOr<std::string> ToOnnx(const Graph& graph);
 
 }  // namespace millrace
 

@@ -34,8 +34,11 @@ absl::Status ConstantOfShape(Conversion& c) {
   Tensor rounded = Tensor::Zeros({tensor.dtype(), Shape{}});
   rounded.Set(0, number);
   if (BitEqual(rounded, tensor.Reshaped({})) || std::isnan(number)) {
-    c.node.attrs.Set("value", number);
-    c.node.attrs.Set("dtype", std::string(DTypeName(tensor.dtype())));
+    // The defaults are ONNX's: 0, f32.
+    if (number != 0 || std::signbit(number)) c.node.attrs.Set("value", number);
+    if (tensor.dtype() != DType::kF32) {
+      c.node.attrs.Set("dtype", std::string(DTypeName(tensor.dtype())));
+    }
     return absl::OkStatus();
   }
   c.node.op = "Expand";  // an integer that no double holds
