@@ -12,6 +12,7 @@ namespace millrace {
   OP(AcosOp)                      \
   OP(AcoshOp)                     \
   OP(AddOp)                       \
+  OP(AffineGridOp)                \
   OP(AndOp)                       \
   OP(ArgMaxOp)                    \
   OP(ArgMinOp)                    \
@@ -21,17 +22,22 @@ namespace millrace {
   OP(AtanhOp)                     \
   OP(AveragePoolOp)               \
   OP(BatchNormalizationOp)        \
+  OP(BernoulliOp)                 \
   OP(BitShiftOp)                  \
   OP(BitwiseAndOp)                \
   OP(BitwiseNotOp)                \
   OP(BitwiseOrOp)                 \
   OP(BitwiseXorOp)                \
+  OP(BlackmanWindowOp)            \
   OP(CastLikeOp)                  \
   OP(CastOp)                      \
   OP(CeilOp)                      \
   OP(CeluOp)                      \
+  OP(CenterCropPadOp)             \
   OP(ClipOp)                      \
+  OP(Col2ImOp)                    \
   OP(CommAllReduceOp)             \
+  OP(CompressOp)                  \
   OP(ConcatOp)                    \
   OP(ConstantOfShapeOp)           \
   OP(ConvOp)                      \
@@ -39,8 +45,12 @@ namespace millrace {
   OP(CosOp)                       \
   OP(CoshOp)                      \
   OP(CumSumOp)                    \
+  OP(DeformConvOp)                \
   OP(DepthToSpaceOp)              \
+  OP(DetOp)                       \
+  OP(DftOp)                       \
   OP(DivOp)                       \
+  OP(EinsumOp)                    \
   OP(EluOp)                       \
   OP(EqualOp)                     \
   OP(ErfOp)                       \
@@ -68,9 +78,13 @@ namespace millrace {
   OP(GradLSTMOp)                  \
   OP(GradMaxPoolOp)               \
   OP(GradRNNOp)                   \
+  OP(GradResizeOp)                \
   OP(GreaterOp)                   \
   OP(GreaterOrEqualOp)            \
+  OP(GridSampleOp)                \
   OP(GroupNormalizationOp)        \
+  OP(HammingWindowOp)             \
+  OP(HannWindowOp)                \
   OP(HardSigmoidOp)               \
   OP(HardSwishOp)                 \
   OP(HardmaxOp)                   \
@@ -93,14 +107,18 @@ namespace millrace {
   OP(MatMulOp)                    \
   OP(MaxOp)                       \
   OP(MaxPoolOp)                   \
+  OP(MaxRoiPoolOp)                \
   OP(MaxUnpoolOp)                 \
   OP(MeanOp)                      \
   OP(MeanVarianceNormalizationOp) \
+  OP(MelWeightMatrixOp)           \
   OP(MinOp)                       \
   OP(MishOp)                      \
   OP(ModOp)                       \
   OP(MulOp)                       \
+  OP(MultinomialOp)               \
   OP(NegOp)                       \
+  OP(NonMaxSuppressionOp)         \
   OP(NonZeroOp)                   \
   OP(NotOp)                       \
   OP(OneHotOp)                    \
@@ -110,6 +128,10 @@ namespace millrace {
   OP(PowOp)                       \
   OP(RMSNormalizationOp)          \
   OP(RNNOp)                       \
+  OP(RandomNormalLikeOp)          \
+  OP(RandomNormalOp)              \
+  OP(RandomUniformLikeOp)         \
+  OP(RandomUniformOp)             \
   OP(RangeOp)                     \
   OP(ReciprocalOp)                \
   OP(ReduceL1Op)                  \
@@ -124,7 +146,9 @@ namespace millrace {
   OP(ReduceSumSquareOp)           \
   OP(ReluOp)                      \
   OP(ReshapeOp)                   \
+  OP(ResizeOp)                    \
   OP(ReverseSequenceOp)           \
+  OP(RoiAlignOp)                  \
   OP(RoundOp)                     \
   OP(ScanOp)                      \
   OP(ScatterElementsOp)           \
@@ -145,6 +169,7 @@ namespace millrace {
   OP(SplitOp)                     \
   OP(SqrtOp)                      \
   OP(SqueezeOp)                   \
+  OP(StftOp)                      \
   OP(SubOp)                       \
   OP(SumOp)                       \
   OP(SwishOp)                     \
@@ -155,6 +180,7 @@ namespace millrace {
   OP(TopKOp)                      \
   OP(TransposeOp)                 \
   OP(TriluOp)                     \
+  OP(UniqueOp)                    \
   OP(UnsqueezeOp)                 \
   OP(WhereOp)                     \
   OP(XorOp)

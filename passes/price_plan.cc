@@ -1,12 +1,14 @@
 // Kernels come from the cost model, copies from the machine's memories and links. A Call is one
 // long instruction: its bodies' instructions one after another, each with the overhead of starting
-// it. Which branch an If takes is not known; the costlier one is taken.
+// it. Which branch an If takes is not known; the costlier one is taken. A loop makes as many trips
+// as its plan has room for (PlannedTrips), or one where nothing is known of them.
 #include "passes/price_plan.h"
 
 #include <algorithm>
 #include <optional>
 #include <set>
 
+#include "graph/control_flow.h"
 #include "graph/link_cost.h"
 #include "graph/mesh_coordinates.h"
 #include "graph/strings.h"
@@ -156,6 +158,11 @@ class ProgramPricer {
       }
       if (all.time_us > costliest.time_us) costliest = all;
     }
+    const Graph& graph = *graphs_[call.graph];
+    const absl::StatusOr<CallForm> form = FormOf(call.flow, graph.node(call.node));
+    if (!form.ok() || !form->IsLoop()) return costliest;
+    const int64_t trips = PlannedTrips(*form, graph, graph.node(call.node));
+    if (trips >= 0) costliest.time_us *= static_cast<double>(trips);
     return costliest;
   }
 

@@ -132,6 +132,11 @@ void DftAxis(NodeExport& e) {
   e.attrs.Erase("axis");
 }
 
+// A whole number here, a float there.
+void Seed(NodeExport& e) {
+  e.attrs.Set("seed", static_cast<double>(e.attrs.Int("seed", 0)));
+}
+
 void ConstantOfShape(NodeExport& e) {
   Tensor value = Tensor::Zeros({*ParseDType(e.attrs.String("dtype", "f32")), Shape{1}});
   value.Set(0, e.attrs.Float("value", 0));
@@ -147,9 +152,15 @@ struct ExportRule {
   void (*change)(NodeExport& node);
 };
 constexpr ExportRule kRules[] = {
+    {"Bernoulli", Seed},
     {"ConstantOfShape", ConstantOfShape},
     {"DFT", DftAxis},
     {"GridSample", GridSampleMode},
+    {"Multinomial", Seed},
+    {"RandomNormal", Seed},
+    {"RandomNormalLike", Seed},
+    {"RandomUniform", Seed},
+    {"RandomUniformLike", Seed},
     {"ReduceL1", ReductionAxes},
     {"ReduceL2", ReductionAxes},
     {"ReduceLogSum", ReductionAxes},

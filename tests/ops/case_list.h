@@ -50,10 +50,12 @@ class CaseList {
 };
 
 void AddElementwiseCases(CaseList& l);
+void AddImageCases(CaseList& l);
 void AddMoveCases(CaseList& l);
 void AddNormalizationCases(CaseList& l);
 void AddPoolCases(CaseList& l);
 void AddRecurrentCases(CaseList& l);
+void AddSignalCases(CaseList& l);
 
 }  // namespace millrace::optest
 
