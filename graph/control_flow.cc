@@ -143,6 +143,30 @@ absl::StatusOr<CallForm> FormOf(ControlFlow kind, const Node& node) {
                 static_cast<int>(node.outputs.size()), has(0), has(1));
 }
 
+int64_t PlannedTrips(const CallForm& form, const Graph& graph, const Node& node) {
+  const auto size_of = [&](const BodyPort& port, ValueId whole) -> int64_t {
+    if (port.kind != PortKind::kElement || !whole.valid()) return -1;
+    const Shape& shape = graph.value(whole).type.shape;
+    const int axis = ElementAxis(port, shape);
+    return axis >= 0 ? shape[axis] : -1;
+  };
+  if (form.trip_count >= 0) {
+    const std::optional<Tensor> count = ConstantTensor(graph, node.inputs[form.trip_count]);
+    if (count.has_value() && count->num_elements() == 1) {
+      return std::max<int64_t>(0, count->AsInt64(0));
+    }
+  }
+  for (const BodyPort& port : form.inputs) {
+    if (port.operand < 0) continue;
+    if (const int64_t size = size_of(port, node.inputs[port.operand]); size >= 0) return size;
+  }
+  for (const BodyPort& port : form.outputs) {
+    if (port.operand < 0) continue;
+    if (const int64_t size = size_of(port, node.outputs[port.operand]); size >= 0) return size;
+  }
+  return form.max_trips;
+}
+
 int ElementAxis(const BodyPort& port, const Shape& whole) {
   const int axis = port.axis < 0 ? port.axis + whole.rank() : port.axis;
   return axis >= 0 && axis < whole.rank() ? axis : -1;

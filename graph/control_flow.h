@@ -67,6 +67,10 @@ absl::StatusOr<CallForm> FormOf(ControlFlow kind, const Node& node);
 absl::StatusOr<CallForm> FormOf(ControlFlow kind, const Attrs& attrs, int num_inputs,
                                 int num_outputs, bool has_trip_count, bool has_condition);
 
+// The trips to reckon with: those of a Scan; of a Loop its trip count where that is a constant, else
+// what bounds it. -1: nothing does. `graph` is the node's.
+int64_t PlannedTrips(const CallForm& form, const Graph& graph, const Node& node);
+
 // The port's axis in [0, rank) of the whole it is cut from, or -1 when there is no such axis.
 int ElementAxis(const BodyPort& port, const Shape& whole);
 // `whole` without dim `axis`.

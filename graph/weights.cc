@@ -13,8 +13,9 @@ namespace {
 
 using Block = std::array<uint32_t, 4>;
 
-Block RandomBlock(uint64_t seed, uint64_t block) {
-  return Philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
+Block RandomBlock(uint64_t seed, uint64_t block, uint64_t step) {
+  return Philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
+                     static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32)},
                     {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
 }
 
@@ -29,13 +30,13 @@ std::array<float, 2> ToNormals(uint32_t a, uint32_t b) {
           static_cast<float>(radius * std::sin(angle))};
 }
 
-std::array<float, 4> UniformBlock(uint64_t seed, uint64_t block) {
-  const Block words = RandomBlock(seed, block);
+std::array<float, 4> UniformBlock(uint64_t seed, uint64_t block, uint64_t step = 0) {
+  const Block words = RandomBlock(seed, block, step);
   return {ToUniform(words[0]), ToUniform(words[1]), ToUniform(words[2]), ToUniform(words[3])};
 }
 
-std::array<float, 4> NormalBlock(uint64_t seed, uint64_t block) {
-  const Block words = RandomBlock(seed, block);
+std::array<float, 4> NormalBlock(uint64_t seed, uint64_t block, uint64_t step = 0) {
+  const Block words = RandomBlock(seed, block, step);
   const auto a = ToNormals(words[0], words[1]), b = ToNormals(words[2], words[3]);
   return {a[0], a[1], b[0], b[1]};
 }
@@ -148,12 +149,12 @@ std::array<uint32_t, 4> Philox4x32(const std::array<uint32_t, 4>& counter,
   return c;
 }
 
-float UniformAt(uint64_t seed, uint64_t counter) {
-  return UniformBlock(seed, counter / 4)[counter % 4];
+float UniformAt(uint64_t seed, uint64_t counter, uint64_t step) {
+  return UniformBlock(seed, counter / 4, step)[counter % 4];
 }
 
-float NormalAt(uint64_t seed, uint64_t counter) {
-  return NormalBlock(seed, counter / 4)[counter % 4];
+float NormalAt(uint64_t seed, uint64_t counter, uint64_t step) {
+  return NormalBlock(seed, counter / 4, step)[counter % 4];
 }
 
 absl::Status CheckInit(const TensorType& type, const Init& init) {

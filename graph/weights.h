@@ -41,12 +41,13 @@ absl::StatusOr<Tensor> GenerateInit(const TensorType& type, const Init& init);
 std::array<uint32_t, 4> Philox4x32(const std::array<uint32_t, 4>& counter,
                                    const std::array<uint32_t, 2>& key);
 
-// Uniform in [0, 1) with 24 bits. The stream of `seed` is the words of Philox blocks 0, 1, 2, ...
-// with the seed as the key; `counter` counts its elements, four to a block.
-float UniformAt(uint64_t seed, uint64_t counter);
+// Uniform in [0, 1) with 24 bits. The stream of `seed` and `step` is the words of Philox blocks 0, 1,
+// 2, ... with the seed as the key and (block, step) as the counter; `counter` counts its elements,
+// four to a block. Initial data are of step 0.
+float UniformAt(uint64_t seed, uint64_t counter, uint64_t step = 0);
 // Standard normal by Box-Muller on the same stream: words 0 and 1 of a block give its elements 0
 // and 1 (cosine, sine), words 2 and 3 the other two.
-float NormalAt(uint64_t seed, uint64_t counter);
+float NormalAt(uint64_t seed, uint64_t counter, uint64_t step = 0);
 
 }  // namespace millrace
 

@@ -45,6 +45,22 @@ absl::StatusOr<std::vector<int64_t>> ConstantInts(const InferContext& context, i
   return IntsOf(*tensor);
 }
 
+absl::StatusOr<int64_t> ConstantInt(const InferContext& context, int i, std::string_view name,
+                                    int64_t min) {
+  if (CheckedNumElements(context.input(i).shape) != 1) {
+    return BadInputError(
+        StrCat("'", name, "' must have one element, but is ", ToString(context.input(i).shape)));
+  }
+  const std::optional<Tensor> tensor = context.constant(i);
+  if (!tensor.has_value()) {
+    return BadInputError(
+        StrCat("'", name, "' must be known while planning, but ", context.why_unknown(i)));
+  }
+  const int64_t value = tensor->AsInt64(0);
+  if (value >= min && value <= kMaxBytes) return value;
+  return BadInputError(StrCat("'", name, "' is ", value, ", expected at least ", min));
+}
+
 std::vector<int64_t> IntsOf(const Tensor& tensor) {
   std::vector<int64_t> values(tensor.num_elements());
   for (size_t i = 0; i < values.size(); ++i) values[i] = tensor.AsInt64(static_cast<int64_t>(i));

@@ -18,6 +18,9 @@ absl::StatusOr<std::vector<int>> NormalizeAxes(std::span<const int64_t> axes, in
 // is not known, not of rank 1, or longer than `max_size`.
 absl::StatusOr<std::vector<int64_t>> ConstantInts(const InferContext& context, int i,
                                                   std::string_view name, int64_t max_size);
+// Operand i, one number of at least `min`, where it must be known while planning.
+absl::StatusOr<int64_t> ConstantInt(const InferContext& context, int i, std::string_view name,
+                                    int64_t min);
 // The elements of an integer tensor, for reference kernels.
 std::vector<int64_t> IntsOf(const Tensor& tensor);
 

@@ -186,9 +186,9 @@ void GraphWalk::InferNode(Node& node) {
 
 void GraphWalk::StoreResults(const OpDef& op, Node& node) {
   // A result computed from a value of unknown size has an unknown size itself, unless it has no
-  // dims. Bodies know for themselves.
+  // dims or the op knows better. Bodies know for themselves.
   bool reads_bounded = false;
-  if (op.traits.control_flow == ControlFlow::kNone) {
+  if (op.traits.control_flow == ControlFlow::kNone && !op.sizes_by_rank) {
     for (ValueId id : node.inputs) reads_bounded |= id.valid() && graph_.value(id).bounded;
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {

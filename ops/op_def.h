@@ -120,6 +120,9 @@ struct OpDef {
   OpTraits traits = {};
   // Inputs whose data are never read: their types are all that matters (Shape, CastLike's second).
   std::vector<int> type_only_inputs = {};
+  // Results have sizes that follow from ranks and attributes alone (Shape): they are known even
+  // where those of the inputs are not.
+  bool sizes_by_rank = false;
   FusionClass fusion = FusionClass::kNone;
   // kElementwise with one output: the scalar op, for ops that are just that.
   std::string scalar_op = {};

@@ -14,6 +14,7 @@ namespace millrace {
   OP(AcosOp) \
   OP(AcoshOp) \
   OP(AddOp) \
+  OP(AffineGridOp) \
   OP(AndOp) \
   OP(ArgMaxOp) \
   OP(ArgMinOp) \
@@ -23,17 +24,22 @@ namespace millrace {
   OP(AtanhOp) \
   OP(AveragePoolOp) \
   OP(BatchNormalizationOp) \
+  OP(BernoulliOp) \
   OP(BitShiftOp) \
   OP(BitwiseAndOp) \
   OP(BitwiseNotOp) \
   OP(BitwiseOrOp) \
   OP(BitwiseXorOp) \
+  OP(BlackmanWindowOp) \
   OP(CastLikeOp) \
   OP(CastOp) \
   OP(CeilOp) \
   OP(CeluOp) \
+  OP(CenterCropPadOp) \
   OP(ClipOp) \
+  OP(Col2ImOp) \
   OP(CommAllReduceOp) \
+  OP(CompressOp) \
   OP(ConcatOp) \
   OP(ConstantOfShapeOp) \
   OP(ConvIntegerOp) \
@@ -42,11 +48,15 @@ namespace millrace {
   OP(CosOp) \
   OP(CoshOp) \
   OP(CumSumOp) \
+  OP(DeformConvOp) \
   OP(DepthToSpaceOp) \
   OP(DequantizeLinearOp) \
+  OP(DetOp) \
+  OP(DftOp) \
   OP(DivOp) \
   OP(DropoutOp) \
   OP(DynamicQuantizeLinearOp) \
+  OP(EinsumOp) \
   OP(EluOp) \
   OP(EqualOp) \
   OP(ErfOp) \
@@ -75,10 +85,14 @@ namespace millrace {
   OP(GradMaxPoolOp) \
   OP(GradNegativeLogLikelihoodLossOp) \
   OP(GradRNNOp) \
+  OP(GradResizeOp) \
   OP(GradSoftmaxCrossEntropyLossOp) \
   OP(GreaterOp) \
   OP(GreaterOrEqualOp) \
+  OP(GridSampleOp) \
   OP(GroupNormalizationOp) \
+  OP(HammingWindowOp) \
+  OP(HannWindowOp) \
   OP(HardSigmoidOp) \
   OP(HardSwishOp) \
   OP(HardmaxOp) \
@@ -102,15 +116,19 @@ namespace millrace {
   OP(MatMulOp) \
   OP(MaxOp) \
   OP(MaxPoolOp) \
+  OP(MaxRoiPoolOp) \
   OP(MaxUnpoolOp) \
   OP(MeanOp) \
   OP(MeanVarianceNormalizationOp) \
+  OP(MelWeightMatrixOp) \
   OP(MinOp) \
   OP(MishOp) \
   OP(ModOp) \
   OP(MulOp) \
+  OP(MultinomialOp) \
   OP(NegOp) \
   OP(NegativeLogLikelihoodLossOp) \
+  OP(NonMaxSuppressionOp) \
   OP(NonZeroOp) \
   OP(NotOp) \
   OP(OneHotOp) \
@@ -128,6 +146,10 @@ namespace millrace {
   OP(QuantizeLinearOp) \
   OP(RMSNormalizationOp) \
   OP(RNNOp) \
+  OP(RandomNormalLikeOp) \
+  OP(RandomNormalOp) \
+  OP(RandomUniformLikeOp) \
+  OP(RandomUniformOp) \
   OP(RangeOp) \
   OP(ReciprocalOp) \
   OP(ReduceL1Op) \
@@ -142,7 +164,9 @@ namespace millrace {
   OP(ReduceSumSquareOp) \
   OP(ReluOp) \
   OP(ReshapeOp) \
+  OP(ResizeOp) \
   OP(ReverseSequenceOp) \
+  OP(RoiAlignOp) \
   OP(RoundOp) \
   OP(ScanOp) \
   OP(ScatterElementsOp) \
@@ -164,6 +188,7 @@ namespace millrace {
   OP(SplitOp) \
   OP(SqrtOp) \
   OP(SqueezeOp) \
+  OP(StftOp) \
   OP(SubOp) \
   OP(SumOp) \
   OP(SwishOp) \
@@ -174,6 +199,7 @@ namespace millrace {
   OP(TopKOp) \
   OP(TransposeOp) \
   OP(TriluOp) \
+  OP(UniqueOp) \
   OP(UnsqueezeOp) \
   OP(WhereOp) \
   OP(XorOp)

@@ -4,6 +4,7 @@ namespace millrace {
 
 std::span<const Pass> AllPasses() {
   static const Pass kPasses[] = {
+      {"lower-einsum", "Turn Einsum into products of matrices", LowerEinsum},
       {"eliminate-identity", "Let readers of an Identity read what it copies", EliminateIdentity},
       {"fold-constants", "Compute nodes all of whose inputs are constants", FoldConstants},
       {"lift-nested-constants", "Make constants of nested graphs inputs from the outside",

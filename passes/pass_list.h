@@ -17,6 +17,7 @@ const Pass* FindPass(std::string_view name);  // nullptr when there is none
 absl::StatusOr<bool> EliminateIdentity(Graph& graph, PassContext& context);
 absl::StatusOr<bool> FoldConstants(Graph& graph, PassContext& context);
 absl::StatusOr<bool> LiftNestedConstants(Graph& graph, PassContext& context);
+absl::StatusOr<bool> LowerEinsum(Graph& graph, PassContext& context);
 absl::StatusOr<bool> EliminateDeadNodes(Graph& graph, PassContext& context);
 
 }  // namespace millrace

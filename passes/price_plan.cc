@@ -1,7 +1,7 @@
 // Kernels come from the cost model, copies from the machine's memories and links. A Call is one
 // long instruction: its bodies' instructions one after another, each with the overhead of starting
 // it. Which branch an If takes is not known; the costlier one is taken. A loop makes as many trips
-// as it can: by its sequences, stacks, trip count and bound; one if nothing bounds them.
+// as PlannedTrips says; one where nothing is known of them.
 #include "passes/price_plan.h"
 
 #include <algorithm>
@@ -31,30 +31,6 @@ void Append(const TaskCost& next, TaskCost* all) {
   }
   if (next.time_us > all->time_us) all->limit = next.limit;
   all->time_us = total_us;
-}
-
-// The trips of a loop, as far as the graph says.
-int64_t TripsOf(const Graph& graph, const Node& node, const CallForm& form) {
-  int64_t most = form.max_trips;
-  const auto at_most = [&](int64_t trips) { most = most < 0 ? trips : std::min(most, trips); };
-  const auto at_most_elements = [&](const std::vector<BodyPort>& ports,
-                                    const std::vector<ValueId>& operands) {
-    for (const BodyPort& port : ports) {
-      if (port.kind != PortKind::kElement || !operands[port.operand].valid()) continue;
-      const Shape& shape = graph.value(operands[port.operand]).type.shape;
-      const int axis = ElementAxis(port, shape);
-      if (axis >= 0) at_most(shape[axis]);
-    }
-  };
-  at_most_elements(form.inputs, node.inputs);
-  at_most_elements(form.outputs, node.outputs);
-  if (form.trip_count >= 0 && node.inputs[form.trip_count].valid()) {
-    const std::optional<Tensor> count = ConstantTensor(graph, node.inputs[form.trip_count]);
-    if (count.has_value() && count->num_elements() == 1) {
-      at_most(std::max<int64_t>(0, count->AsInt64(0)));
-    }
-  }
-  return most < 0 ? 1 : most;
 }
 
 // One program on one kind of device.
@@ -181,7 +157,8 @@ class ProgramPricer {
     }
     if (call.flow == ControlFlow::kIf) return costliest;
     MILLRACE_ASSIGN_OR_RETURN(const CallForm form, FormOf(call.flow, node));
-    costliest.time_us *= static_cast<double>(TripsOf(graph, node, form));
+    const int64_t trips = PlannedTrips(form, graph, node);
+    if (trips >= 0) costliest.time_us *= static_cast<double>(trips);
     AppendElements(call, form, &costliest);
     return costliest;
   }

@@ -55,6 +55,7 @@ OpDef ShapeOp() {
                      .kind = AttrKind::kInt,
                      .doc = "the dim before which to stop; absent: all to the last"}},
           .type_only_inputs = {0},
+          .sizes_by_rank = true,
           .infer = InferShape,
           .reference = ShapeReference,
           .work = NoWork};

@@ -170,6 +170,11 @@ void DftAxis(NodeExport& e) {
   e.attrs.Erase("axis");
 }
 
+// A whole number here, a float there.
+void Seed(NodeExport& e) {
+  e.attrs.Set("seed", static_cast<double>(e.attrs.Int("seed", 0)));
+}
+
 void ConstantOfShape(NodeExport& e) {
   Tensor value = Tensor::Zeros({*ParseDType(e.attrs.String("dtype", "f32")), Shape{1}});
   value.Set(0, e.attrs.Float("value", 0));
@@ -201,12 +206,18 @@ struct ExportRule {
 };
 constexpr ExportRule kRules[] = {
     {"BatchNormalization", TrainingResults},
+    {"Bernoulli", Seed},
     {"ConstantOfShape", ConstantOfShape},
     {"DFT", DftAxis},
     {"GRU", HiddenSize},
     {"GridSample", GridSampleMode},
     {"LSTM", HiddenSize},
+    {"Multinomial", Seed},
     {"RNN", HiddenSize},
+    {"RandomNormal", Seed},
+    {"RandomNormalLike", Seed},
+    {"RandomUniform", Seed},
+    {"RandomUniformLike", Seed},
     {"ReduceL1", ReductionAxes},
     {"ReduceL2", ReductionAxes},
     {"ReduceLogSum", ReductionAxes},

@@ -1,4 +1,5 @@
 // Layers of networks: normalization, dropout, resizing, recurrent ones.
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -65,6 +66,28 @@ void AsResize(Conversion& c) {
   }
 }
 
+// Dims that stay what they are are left out of what is resized: what remains is clear without
+// knowing the data (ops/defs/resize.cc).
+absl::Status LeaveOutKeptDims(Conversion& c) {
+  const bool crops =
+      c.node.attrs.String("coordinate_transformation_mode", "") == "tf_crop_and_resize";
+  if (crops || c.node.attrs.Find("axes") != nullptr || !c.HasInput(2)) return absl::OkStatus();
+  c.builder.MakeConstant(c.node.inputs[2]);
+  const std::optional<Tensor> scales = ConstantTensor(c.builder.graph(), c.node.inputs[2]);
+  if (!scales.has_value() || scales->dtype() != DType::kF32) return absl::OkStatus();
+  std::vector<int64_t> axes;
+  std::vector<float> others;
+  for (int64_t d = 0; d < scales->num_elements(); ++d) {
+    if (scales->data<float>()[d] == 1) continue;
+    axes.push_back(d);
+    others.push_back(scales->data<float>()[d]);
+  }
+  if (static_cast<int64_t>(axes.size()) == scales->num_elements()) return absl::OkStatus();
+  c.node.attrs.Set("axes", axes);
+  c.SetInput(2, c.Constant(Tensor::FromSpan<float>({static_cast<int64_t>(others.size())}, others)));
+  return absl::OkStatus();
+}
+
 absl::Status Upsample(Conversion& c) {
   Attrs& attrs = c.node.attrs;
   ValueId scales = c.HasInput(1) ? c.node.inputs[1] : ValueId();
@@ -86,20 +109,38 @@ absl::Status Upsample(Conversion& c) {
   if (!scales.valid()) return BadInputError("has no 'scales'");
   c.node.inputs = {c.node.inputs.empty() ? ValueId() : c.node.inputs[0], ValueId(), scales};
   AsResize(c);
-  return absl::OkStatus();
+  return LeaveOutKeptDims(c);
 }
 
 absl::Status FirstResize(Conversion& c) {
   if (c.node.inputs.size() != 2) return absl::OkStatus();  // inference will tell
   c.node.inputs = {c.node.inputs[0], ValueId(), c.node.inputs[1]};
   AsResize(c);
-  return absl::OkStatus();
+  return LeaveOutKeptDims(c);
 }
 
 // --- Others ------------------------------------------------------------------------------------
 
 absl::Status LegacyRecurrent(Conversion& c) {
   c.node.attrs.Erase("output_sequence");  // whether a result is wanted follows from its name
+  return absl::OkStatus();
+}
+
+// Seeds are integers here. A node without one draws a stream of its own, named after its result.
+absl::Status Seed(Conversion& c) {
+  uint64_t seed = 14695981039346656037u;  // FNV-1a
+  if (const AttrValue* given = c.node.attrs.Find("seed")) {
+    const double* number = std::get_if<double>(given);
+    if (number == nullptr) return absl::OkStatus();
+    const bool whole = std::abs(*number) < 0x1p53 && *number == std::floor(*number);
+    seed = whole ? static_cast<uint64_t>(static_cast<int64_t>(*number))
+                 : std::bit_cast<uint64_t>(*number);
+  } else if (!c.node.outputs.empty()) {
+    for (const char ch : c.node.outputs[0]) {
+      seed = (seed ^ static_cast<uint8_t>(ch)) * 1099511628211u;
+    }
+  }
+  c.node.attrs.Set("seed", static_cast<int64_t>(seed));
   return absl::OkStatus();
 }
 
@@ -159,6 +200,7 @@ absl::Status PerChannel(Conversion& c) {
 constexpr ConversionRule kRules[] = {
     {"BatchNormalization", 1, 13, LegacyBatchNormalization},
     {"BatchNormalization", 14, kForever, BatchNormalization},
+    {"Bernoulli", 1, kForever, Seed},
     {"DFT", 20, kForever, DftAxis},
     {"Dropout", 1, 11, LegacyDropout},
     {"GRU", 1, 6, LegacyRecurrent},
@@ -167,8 +209,14 @@ constexpr ConversionRule kRules[] = {
     {"GroupNormalization", 18, 20, PerChannel},
     {"LSTM", 1, 6, LegacyRecurrent},
     {"LpPool", 1, 1, IntegerNorm},
+    {"Multinomial", 1, kForever, Seed},
     {"RNN", 1, 6, LegacyRecurrent},
+    {"RandomNormal", 1, kForever, Seed},
+    {"RandomNormalLike", 1, kForever, Seed},
+    {"RandomUniform", 1, kForever, Seed},
+    {"RandomUniformLike", 1, kForever, Seed},
     {"Resize", 10, 10, FirstResize},
+    {"Resize", 11, kForever, LeaveOutKeptDims},
     {"RoiAlign", 10, 15, UnshiftedBoxes},
     {"Upsample", 1, 9, Upsample},
 };

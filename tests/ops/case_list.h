@@ -54,12 +54,14 @@ class CaseList {
 };
 
 void AddElementwiseCases(CaseList& l);
+void AddImageCases(CaseList& l);
 void AddMoveCases(CaseList& l);
 void AddNormalizationCases(CaseList& l);
 void AddPoolCases(CaseList& l);
 void AddQuantizedCases(CaseList& l);
 void AddRecurrentCases(CaseList& l);
 void AddTrainingCases(CaseList& l);
+void AddSignalCases(CaseList& l);
 
 }  // namespace millrace::optest
 

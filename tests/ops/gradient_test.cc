@@ -46,7 +46,7 @@ std::vector<Tensor> BuiltGradients(const OpCase& c, const std::vector<Tensor>& r
   for (const Tensor& t : c.inputs) {
     if (!t.has_data()) {
       operands.push_back(ValueId());
-    } else if (t.dtype() == DType::kI64) {  // shapes, axes, positions
+    } else if (!IsData(t)) {  // shapes, axes, positions, scales, conditions
       operands.push_back(builder.Constant("k", t));
     } else {
       operands.push_back(builder.Input("x", t.type()));

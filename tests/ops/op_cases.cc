@@ -24,6 +24,34 @@ void AddProducts(CaseList& l) {
       l.Add("Gemm", {l.Data(a), l.Data(b), l.Data(c)}, attrs);
     }
   }
+  const std::pair<std::string, std::vector<Shape>> kEquations[] = {
+      {"ij,jk->ik", {{4, 6}, {6, 3}}},
+      {"bij,bjk->bik", {{2, 4, 3}, {2, 3, 6}}},
+      {"ij->ji", {{4, 6}}},
+      {"ij->", {{4, 6}}},
+      {"ij->j", {{4, 6}}},
+      {"ii->i", {{4, 4}}},
+      {"ii", {{4, 4}}},
+      {"iij,jkk->ik", {{3, 3, 4}, {4, 2, 2}}},
+      {"i,j->ij", {{4}, {6}}},
+      {"i,i", {{6}, {6}}},
+      {"ij,jk,kl->il", {{4, 2}, {2, 6}, {6, 3}}},
+      {"ij,ij,ij->ij", {{4, 6}, {4, 6}, {4, 6}}},
+      {"i,j,k,ij,jk,ik->", {{6}, {6}, {6}, {6, 6}, {6, 6}, {6, 6}}},
+      {"...ij,...jk->...ik", {{2, 1, 4, 3}, {6, 3, 2}}},
+      {"...i->...", {{2, 4, 6}}},
+      {"b...,bc->c...", {{4, 2, 3}, {4, 6}}},
+      {"ij,j->ij", {{4, 1}, {6}}},
+      {"ij,ij->i", {{4, 6}, {4, 1}}},
+      {" a b , b -> a ", {{4, 6}, {6}}},
+      {",ij->ij", {{}, {4, 6}}},
+      {"ij,jk->ik", {{4, 0}, {0, 6}}},
+  };
+  for (const auto& [equation, shapes] : kEquations) {
+    std::vector<Tensor> operands;
+    for (const Shape& shape : shapes) operands.push_back(l.Data(shape));
+    l.Add("Einsum", std::move(operands), MakeAttrs({{"equation", equation}}));
+  }
 }
 
 void AddWindows(CaseList& l) {
@@ -145,6 +173,7 @@ Attrs MakeAttrs(std::initializer_list<std::pair<std::string_view, AttrValue>> it
 std::vector<OpCase> OpCases() {
   CaseList list;
   AddElementwiseCases(list);
+  AddImageCases(list);
   AddProducts(list);
   AddWindows(list);
   AddReductions(list);
@@ -154,6 +183,7 @@ std::vector<OpCase> OpCases() {
   AddRecurrentCases(list);
   AddQuantizedCases(list);
   AddTrainingCases(list);
+  AddSignalCases(list);
   return std::move(list.cases);
 }
 

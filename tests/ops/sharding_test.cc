@@ -160,6 +160,7 @@ void CheckRule(const OpCase& c, const ShardingRule& rule, const std::vector<Tens
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     operands.push_back(Distribute(c.inputs[i], rule.inputs[i], n));
     if (OperandAt(FindOp(c.op)->inputs, static_cast<int>(i))->name != "shape") continue;
+    if (c.inputs[i].num_elements() != whole[0].shape().rank()) continue;  // of some dims only
     for (int d = 0; d < n; ++d) operands[i][d] = LocalShape(whole[0], rule.outputs[0], d, n);
   }
   std::vector<std::vector<Tensor>> results(whole.size());  // [result][device]

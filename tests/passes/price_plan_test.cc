@@ -192,11 +192,9 @@ output s
   const SegmentId body = w.BeginSegment("body", 1);
   w.Launch(main, "work", {v}, {t});
   const SegmentId step = w.BeginSegment("step");
-  w.Call(main, "loop", {trips, SliceId(), x}, {z, s}, {{body, {}, {}}});
+  w.Call(main, "loop", {trips, SliceId(), x}, {z, s}, {{body, {}, {}}}, ControlFlow::kLoop);
   w.Schedule(Section::kStep, {{step, 0}});
-  Program program = std::move(w).Build();
-  std::get<Call>(program.segments[1].instructions[0].body).flow = ControlFlow::kLoop;
-  return Bundle(graph, std::move(program));
+  return Bundle(graph, std::move(w).Build());
 }
 
 TEST(PricePlanTest, ALoopMakesAllItsTrips) {
@@ -207,6 +205,33 @@ TEST(PricePlanTest, ALoopMakesAllItsTrips) {
     EXPECT_NEAR(prices->costs.programs[0].begin()->second[1][0].time_us, trips * (0.5 + 0.8 + 0.8),
                 1e-9);
   }
+}
+
+// Each trip copies an element in and one out.
+TEST(PricePlanTest, AScanMakesATripForEachElement) {
+  Graph graph = Parse(R"(graph "g"
+input q : f32[5,1000]
+s : f32[5,1000] = Scan(q) {num_scan_inputs = 1} graph body {
+  input a : f32[1000]
+  t: b : f32[1000] = Relu(a)
+  output b
+}
+output s
+)");
+  ProgramWriter w(graph, "p", "cpu", 0);
+  const BufferId arena = w.AddBuffer("arena", MemorySpace::kDevice, 1 << 16);
+  const SliceId q = w.AddSlice("q", arena, 0), s = w.AddSlice("s", arena, 20480);
+  const SliceId a = w.AddSlice("a", arena, 40960, {}, 1), b = w.AddSlice("b", arena, 49152, {}, 1);
+  const StreamId main = w.AddStream("main", StreamKind::kCompute);
+  const SegmentId body = w.BeginSegment("body", 1);
+  w.Launch(main, "t", {a}, {b});
+  const SegmentId step = w.BeginSegment("step");
+  w.Call(main, "s", {q}, {s}, {{body, {a}, {b}}}, ControlFlow::kScan);
+  w.Schedule(Section::kStep, {{step, 0}});
+  const absl::StatusOr<PlanPrices> prices =
+      PricePlan(Bundle(graph, std::move(w).Build()), Machine());
+  ASSERT_TRUE(prices.ok()) << prices.status();
+  EXPECT_NEAR(prices->costs.programs[0].begin()->second[1][0].time_us, 5 * (0.5 + 3 * 0.8), 1e-9);
 }
 
 TEST(PricePlanTest, EachKindOfDeviceHasItsPrices) {

@@ -121,9 +121,10 @@ void ProgramWriter::Record(StreamId stream, EventId event) {
 void ProgramWriter::Wait(StreamId stream, EventId event) { Append(stream, millrace::Wait{event}); }
 
 void ProgramWriter::Call(StreamId stream, std::string_view node, std::vector<SliceId> inputs,
-                         std::vector<SliceId> outputs, std::vector<CallBody> bodies) {
+                         std::vector<SliceId> outputs, std::vector<CallBody> bodies,
+                         ControlFlow flow) {
   Append(stream, millrace::Call{Node(node), program_.segments.back().graph, std::move(inputs),
-                                std::move(outputs), std::move(bodies)});
+                                std::move(outputs), std::move(bodies), flow});
 }
 
 void ProgramWriter::HostCall(StreamId stream, std::string_view node, std::vector<SliceId> inputs,

@@ -44,7 +44,8 @@ class ProgramWriter {
   void Record(StreamId stream, EventId event);
   void Wait(StreamId stream, EventId event);
   void Call(StreamId stream, std::string_view node, std::vector<SliceId> inputs,
-            std::vector<SliceId> outputs, std::vector<CallBody> bodies);
+            std::vector<SliceId> outputs, std::vector<CallBody> bodies,
+            ControlFlow flow = ControlFlow::kIf);
   void HostCall(StreamId stream, std::string_view node, std::vector<SliceId> inputs,
                 std::vector<SliceId> outputs);
 
