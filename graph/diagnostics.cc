@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/printable.h"
 #include "graph/strings.h"
 
 namespace millrace {
@@ -17,7 +18,7 @@ std::string FormatDiagnostic(const Diagnostic& d) {
   if (!d.expected.empty()) StrAppend(&s, "; expected ", d.expected);
   if (!d.found.empty()) StrAppend(&s, d.expected.empty() ? "; found " : ", found ", d.found);
   if (!d.hint.empty()) StrAppend(&s, "; ", d.hint);
-  return s;
+  return Printable(s);
 }
 
 void Diagnostics::Add(Diagnostic diagnostic) {
@@ -37,21 +38,25 @@ absl::Status Diagnostics::ToStatus() const {
 
 namespace {
 
-// Edits (insert, delete, replace, swap neighbours) that turn `a` into `b`, given up (returns
-// limit + 1) once they must exceed `limit`: optimal string alignment, row by row.
+char ToLower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+// What it takes to turn `a` into `b`: 2 for each insertion, deletion, replacement or swap of
+// neighbours, 1 for each letter of the other case. Given up (returns limit + 1) once it must exceed
+// `limit`: optimal string alignment, row by row.
 int EditDistance(std::string_view a, std::string_view b, int limit) {
   const int n = static_cast<int>(a.size()), m = static_cast<int>(b.size());
-  if (std::abs(n - m) > limit) return limit + 1;
+  if (2 * std::abs(n - m) > limit) return limit + 1;
   std::vector<int> two_above, above(m + 1), row(m + 1);
-  for (int j = 0; j <= m; ++j) above[j] = j;
+  for (int j = 0; j <= m; ++j) above[j] = 2 * j;
   for (int i = 1; i <= n; ++i) {
-    row[0] = i;
-    int best = i;
+    row[0] = 2 * i;
+    int best = row[0];
     for (int j = 1; j <= m; ++j) {
-      row[j] =
-          std::min({above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1), above[j] + 1, row[j - 1] + 1});
+      const int other = ToLower(a[i - 1]) == ToLower(b[j - 1]) ? 1 : 2;
+      const int replace = a[i - 1] == b[j - 1] ? 0 : other;
+      row[j] = std::min({above[j - 1] + replace, above[j] + 2, row[j - 1] + 2});
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
-        row[j] = std::min(row[j], two_above[j - 2] + 1);
+        row[j] = std::min(row[j], two_above[j - 2] + 2);
       }
       best = std::min(best, row[j]);
     }
@@ -66,7 +71,7 @@ int EditDistance(std::string_view a, std::string_view b, int limit) {
 
 std::string NearestName(std::string_view name, std::span<const std::string> candidates) {
   if (name.size() < 2 || name.size() > 256) return "";  // one letter is like any other
-  int limit = std::max<int>(1, static_cast<int>(name.size()) / 3);
+  int limit = 2 * std::max<int>(1, static_cast<int>(name.size()) / 3);
   std::string best;
   for (const std::string& candidate : candidates) {
     const int distance = EditDistance(name, candidate, limit);

@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kMaxParentheses = 16;
 constexpr size_t kMaxLength = 256;
+constexpr size_t kMaxShown = 60;  // in messages
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsNameChar(char c) {
@@ -24,8 +25,8 @@ bool IsNameChar(char c) {
 
 class DimParser {
  public:
-  DimParser(std::string_view text, const std::map<std::string, int64_t>& symbols)
-      : text_(text), symbols_(symbols) {}
+  DimParser(std::string_view text, const std::map<std::string, int64_t>& symbols, bool with_hint)
+      : text_(text), symbols_(symbols), with_hint_(with_hint) {}
 
   absl::StatusOr<int64_t> Parse() {
     if (text_.size() > kMaxLength) return Error(StrCat("is longer than ", kMaxLength, " bytes"));
@@ -45,7 +46,8 @@ class DimParser {
   std::string Found() const { return std::string(text_.substr(at_, 1)); }
 
   absl::Status Error(std::string_view what) const {
-    return BadInputError(StrCat("dim '", text_.substr(0, kMaxLength), "' ", what));
+    const bool cut = text_.size() > kMaxShown;
+    return BadInputError(StrCat("dim '", text_.substr(0, kMaxShown), cut ? "..." : "", "' ", what));
   }
 
   absl::StatusOr<int64_t> Sum() {
@@ -116,14 +118,17 @@ class DimParser {
     const auto found = symbols_.find(std::string(name));
     if (found != symbols_.end()) return found->second;
     std::vector<std::string> known;
-    for (const auto& [symbol, value] : symbols_) known.push_back(symbol);
+    for (const auto& [symbol, value] : symbols_) {
+      if (with_hint_) known.push_back(symbol);
+    }
     const std::string hint = DidYouMean(name, known);
-    return Error(
-        StrCat("names no symbol of this file: '", name, "'", hint.empty() ? "" : "; ", hint));
+    return Error(StrCat("names '", name, "', which \"symbols\" does not declare",
+                        hint.empty() ? "" : "; ", hint));
   }
 
   const std::string_view text_;
   const std::map<std::string, int64_t>& symbols_;
+  const bool with_hint_;
   size_t at_ = 0;
   int depth_ = 0;
 };
@@ -131,8 +136,8 @@ class DimParser {
 }  // namespace
 
 absl::StatusOr<int64_t> EvaluateDim(std::string_view expression,
-                                    const std::map<std::string, int64_t>& symbols) {
-  return DimParser(expression, symbols).Parse();
+                                    const std::map<std::string, int64_t>& symbols, bool with_hint) {
+  return DimParser(expression, symbols, with_hint).Parse();
 }
 
 }  // namespace millrace

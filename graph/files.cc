@@ -17,6 +17,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_split.h"
 #include "graph/assert.h"
+#include "graph/diagnostics.h"
 #include "graph/strings.h"
 
 namespace millrace {
@@ -87,6 +88,17 @@ void SyncDirectoryOf(const std::string& path) {
   if (fd.ok()) (void)fsync(fd.get());
 }
 
+// How long a pipe may be without a writer: a second, in pauses.
+constexpr int kPipePauses = 100;
+constexpr useconds_t kPipePauseUs = 10'000;
+
+// Opening a pipe that nobody uses must not hang.
+int OpenWithoutWaiting(const std::string& path, int flags) {
+  return open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK);
+}
+
+void MakeBlocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK); }
+
 // The path with links resolved, or "" with errno set.
 std::string RealPath(const std::string& path) {
   char* resolved = realpath(path.c_str(), nullptr);
@@ -96,31 +108,85 @@ std::string RealPath(const std::string& path) {
   return result;
 }
 
+// `shown`: the path's name in messages.
+absl::StatusOr<int> OpenRegular(const std::string& path, const std::string& shown) {
+  const int fd = OpenWithoutWaiting(path, O_RDONLY);
+  if (fd < 0) return ReadError(shown, errno);
+  struct stat info;
+  const int error = fstat(fd, &info) == 0 ? 0 : errno;
+  if (error == 0 && S_ISREG(info.st_mode)) return fd;
+  close(fd);
+  if (error != 0) return ReadError(shown, error);
+  return BadInputError(StrCat("cannot read '", shown, "': ",
+                              S_ISDIR(info.st_mode) ? ErrnoText(EISDIR) : "not a regular file"));
+}
+
+absl::StatusOr<MappedFile> Map(const std::string& path, const std::string& shown,
+                               bool refuse_hard_links) {
+  MILLRACE_ASSIGN_OR_RETURN(const int opened, OpenRegular(path, shown));
+  FileDescriptor fd(opened);
+  struct stat info;
+  if (fstat(fd.get(), &info) != 0) return ReadError(shown, errno);
+  if (refuse_hard_links && info.st_nlink > 1) {
+    return BadInputError(StrCat("'", shown, "' has ", info.st_nlink, " names (hard links), so it ",
+                                "may be a file from outside its folder; a copy in its place will ",
+                                "do"));
+  }
+  MappedFile file;
+  file.size = info.st_size;
+  if (file.size == 0) return file;
+  const size_t length = static_cast<size_t>(file.size);
+  void* address = mmap(nullptr, length, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (address == MAP_FAILED) return ReadError(shown, errno);
+  file.bytes = std::shared_ptr<const std::byte>(
+      static_cast<const std::byte*>(address),
+      [length](const std::byte* bytes) { munmap(const_cast<std::byte*>(bytes), length); });
+  return file;
+}
+
 }  // namespace
 
+absl::StatusOr<int> OpenRegularFile(const std::string& path) { return OpenRegular(path, path); }
+
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes) {
-  FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  FileDescriptor fd(OpenWithoutWaiting(path, O_RDONLY));
   if (!fd.ok()) return ReadError(path, errno);
   struct stat info;
   if (fstat(fd.get(), &info) != 0) return ReadError(path, errno);
   if (S_ISDIR(info.st_mode)) return ReadError(path, EISDIR);
+  const bool endless = S_ISBLK(info.st_mode) || (S_ISCHR(info.st_mode) && isatty(fd.get()) == 0);
+  if (endless) return BadInputError(StrCat("cannot read '", path, "': a device, not a file"));
   const auto too_long = [&] {
     return BadInputError(StrCat("'", path, "' is longer than ", max_bytes, " bytes"));
   };
   if (info.st_size > max_bytes) return too_long();
+  const bool pipe = S_ISFIFO(info.st_mode);
+  if (!pipe) MakeBlocking(fd.get());
 
   std::string contents;
   constexpr size_t kChunk = size_t{1} << 16;
   size_t size = 0;
+  int pauses = 0;
   contents.resize(static_cast<size_t>(info.st_size) + 1);  // one more, to see the end in one read
   while (true) {
     if (size == contents.size()) contents.resize(size + std::max(size / 2, kChunk));
     const ssize_t n = read(fd.get(), contents.data() + size, contents.size() - size);
     if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) {  // the pipe has a writer, who is not ready
+      MakeBlocking(fd.get());
+      continue;
+    }
     if (n < 0) return ReadError(path, errno);
+    if (n == 0 && size == 0 && pipe && pauses++ < kPipePauses) {  // no writer yet
+      usleep(kPipePauseUs);
+      continue;
+    }
     if (n == 0) break;
     size += static_cast<size_t>(n);
     if (static_cast<int64_t>(size) > max_bytes) return too_long();
+  }
+  if (pipe && size == 0) {
+    return BadInputError(StrCat("cannot read '", path, "': a pipe that nobody writes to"));
   }
   contents.resize(size);
   return contents;
@@ -133,8 +199,12 @@ absl::Status WriteFileAtomically(const std::string& path, std::string_view conte
 absl::Status WriteFileAtomically(const std::string& path, std::span<const std::string_view> parts) {
   struct stat info;
   if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
-    FileDescriptor fd(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    FileDescriptor fd(OpenWithoutWaiting(path, O_WRONLY));
+    if (!fd.ok() && errno == ENXIO) {
+      return UsageError(StrCat("cannot write '", path, "': a pipe that nobody reads"));
+    }
     if (!fd.ok()) return WriteError(path, errno);
+    MakeBlocking(fd.get());
     const int error = WriteAllParts(fd.get(), parts);
     return error == 0 ? absl::OkStatus() : WriteError(path, error);
   }
@@ -153,25 +223,24 @@ absl::Status WriteFileAtomically(const std::string& path, std::span<const std::s
   return absl::OkStatus();
 }
 
-absl::StatusOr<MappedFile> MapFile(const std::string& path) {
-  // O_NONBLOCK: opening a pipe put in a file's place must not hang.
-  FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.ok()) return ReadError(path, errno);
+absl::Status CheckCanWrite(const std::string& path) {
   struct stat info;
-  if (fstat(fd.get(), &info) != 0) return ReadError(path, errno);
-  if (!S_ISREG(info.st_mode)) {
-    return BadInputError(StrCat("cannot read '", path, "': not a regular file"));
+  if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    if (S_ISDIR(info.st_mode)) return WriteError(path, EISDIR);
+    return access(path.c_str(), W_OK) == 0 ? absl::OkStatus() : WriteError(path, errno);
   }
-  MappedFile file;
-  file.size = info.st_size;
-  if (file.size == 0) return file;
-  const size_t length = static_cast<size_t>(file.size);
-  void* address = mmap(nullptr, length, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-  if (address == MAP_FAILED) return ReadError(path, errno);
-  file.bytes = std::shared_ptr<const std::byte>(
-      static_cast<const std::byte*>(address),
-      [length](const std::byte* bytes) { munmap(const_cast<std::byte*>(bytes), length); });
-  return file;
+  const std::string directory = DirectoryOf(path);
+  const bool writable = access(directory.empty() ? "." : directory.c_str(), W_OK) == 0;
+  return writable ? absl::OkStatus() : WriteError(path, errno);
+}
+
+absl::StatusOr<MappedFile> MapFile(const std::string& path) {
+  return Map(path, path, /*refuse_hard_links=*/false);
+}
+
+absl::StatusOr<MappedFile> MapFileInside(const std::string& directory, std::string_view relative) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string path, ResolveInside(directory, relative));
+  return Map(path, PathInside(directory, relative), /*refuse_hard_links=*/true);
 }
 
 absl::StatusOr<std::string> ResolveInside(const std::string& directory, std::string_view relative) {
@@ -189,12 +258,31 @@ absl::StatusOr<std::string> ResolveInside(const std::string& directory, std::str
   if (root.empty()) return ReadError(base, errno);
   const std::string joined = StrCat(base, "/", relative);
   const std::string resolved = RealPath(joined);
-  if (resolved.empty()) return ReadError(joined, errno);
+  if (resolved.empty()) return ReadError(PathInside(directory, relative), errno);
   const std::string prefix = root == "/" ? root : root + "/";
   if (!std::string_view(resolved).starts_with(prefix)) {
     return refuse(StrCat("leads outside the folder '", base, "' through a link"));
   }
   return resolved;
+}
+
+absl::Status BinaryFileError(const std::string& path, int64_t offset, std::string message,
+                             std::string expected, std::string found, std::string hint) {
+  Diagnostics diagnostics;
+  diagnostics.Add({.file = path,
+                   .position = {},
+                   .offset = offset,
+                   .pointer = "",
+                   .message = std::move(message),
+                   .expected = std::move(expected),
+                   .found = std::move(found),
+                   .hint = std::move(hint)});
+  return diagnostics.ToStatus();
+}
+
+std::string PathInside(const std::string& directory, std::string_view relative) {
+  const bool here = directory.empty() || directory == ".";
+  return here ? std::string(relative) : StrCat(directory, "/", relative);
 }
 
 std::string DirectoryOf(std::string_view path) {

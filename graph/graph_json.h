@@ -23,6 +23,8 @@ struct GraphLoadOptions {
 absl::StatusOr<Graph> LoadGraph(const std::string& path, const GraphLoadOptions& options = {});
 absl::StatusOr<Graph> ParseGraphJson(std::string json, std::string file,
                                      const GraphLoadOptions& options = {});
+absl::StatusOr<Graph> ParseGraphJson(const JsonDocument& document,
+                                     const GraphLoadOptions& options = {});
 
 // The graph that is part of a larger document (a plan file). Faults, unbound symbols among them, go
 // to the reader's diagnostics; then there is no graph.
@@ -43,8 +45,10 @@ absl::StatusOr<Graph> SaveWeightsBeside(const Graph& graph, const std::string& p
 
 // A dim as written in a file: integer or expression over symbols ("N", "N*4+1", "(N+1)/2"; / is
 // exact division, an error when it leaves a remainder).
+// `with_hint`: an error for an unknown symbol names the nearest one, in O(symbols).
 absl::StatusOr<int64_t> EvaluateDim(std::string_view expression,
-                                    const std::map<std::string, int64_t>& symbols);
+                                    const std::map<std::string, int64_t>& symbols,
+                                    bool with_hint = true);
 
 }  // namespace millrace
 

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_join.h"
 #include "graph/graph_json_parts.h"
 #include "graph/json_text.h"
 #include "graph/strings.h"
@@ -238,13 +239,20 @@ class DataReader {
   DataReader(const JsonReader& reader, const TensorType& type) : reader_(reader), type_(type) {}
 
   std::optional<DataSource> Read() {
+    const int64_t faults_before = reader_.diagnostics().total();
     if (!reader_.Members(kKeys, members_, /*extensions=*/false)) return std::nullopt;
     int kinds = 0;
-    for (const Key key : {kFile, kInline, kBase64, kSplat, kInit}) kinds += Has(key);
+    std::string found;
+    for (const Key key : {kFile, kInline, kBase64, kSplat, kInit}) {
+      if (!Has(key)) continue;
+      StrAppend(&found, kinds++ > 0 ? ", " : "", "\"", kKeys[key], "\"");
+    }
     if (kinds != 1) {
+      // A misspelt key was told of already.
+      if (reader_.diagnostics().total() > faults_before) return std::nullopt;
       reader_.Error("not a source of data",
                     "exactly one of \"file\", \"inline\", \"base64\", \"splat\", \"init\"",
-                    reader_.Describe());
+                    kinds == 0 ? reader_.Describe() : found);
       return std::nullopt;
     }
     DataSource data;
@@ -312,8 +320,8 @@ class DataReader {
     const auto* found = std::find(std::begin(kInitNames), std::end(kInitNames), *name);
     if (found == std::end(kInitNames)) {
       const std::vector<std::string> known(std::begin(kInitNames), std::end(kInitNames));
-      members_[kInit]->Error("unknown init", "", members_[kInit]->Describe(),
-                             DidYouMean(*name, known));
+      members_[kInit]->Error("unknown init", StrCat("one of ", absl::StrJoin(known, ", ")),
+                             members_[kInit]->Describe(), DidYouMean(*name, known));
       return false;
     }
     Init& init = data.init;
@@ -327,7 +335,9 @@ class DataReader {
       ok &= seed.has_value();
       init.seed = seed.value_or(0);
     }
-    ok &= ReadFinite(kLow, &init.low) & ReadFinite(kHigh, &init.high) & ReadFinite(kStd, &init.std);
+    ok &= ReadFinite(kLow, &init.low);
+    ok &= ReadFinite(kHigh, &init.high);
+    ok &= ReadFinite(kStd, &init.std);
     if (!ok) return false;
     const absl::Status status = CheckInit(type_, init);
     if (!status.ok()) reader_.Error(StdView(status.message()));

@@ -199,10 +199,12 @@ class GraphReader {
     std::optional<DataSource> data = ReadData(reader, value.type);
     if (!data.has_value()) return;
     if (data->kind == DataSource::Kind::kFile && !weight_keys_.contains(data->file)) {
-      std::vector<std::string> known;
-      for (const WeightFile& file : g_.weight_files) known.push_back(file.key);
-      reader.Error(StrCat("\"weights\" has no file '", data->file, "'"), "", "",
-                   reader.diagnostics().full() ? "" : DidYouMean(data->file, known));
+      if (!reader.IsCountedOnly()) {
+        std::vector<std::string> known;
+        for (const WeightFile& file : g_.weight_files) known.push_back(file.key);
+        reader.Error(StrCat("\"weights\" has no file '", data->file, "'"), "", "",
+                     DidYouMean(data->file, known));
+      }
     }
     value.data = static_cast<int32_t>(g_.data.size());
     g_.data.push_back(*std::move(data));
@@ -280,7 +282,8 @@ class GraphReader {
       break;
     }
     node.name = base;
-    for (int i = 1; nodes_.contains(node.name); ++i) node.name = StrCat(base, "_", i);
+    // Many nodes may want one name, if outputs are defined twice: none starts from the first.
+    while (nodes_.contains(node.name)) node.name = StrCat(base, "_", ++suffixes_[base]);
     nodes_.emplace(node.name, NodeId(node.file_index));
   }
 
@@ -358,12 +361,19 @@ class GraphReader {
 
   // --- What refers to values ---
   void ReadOutputs(const JsonReader& list) {
+    absl::flat_hash_set<ValueId> listed;
     list.ForEachElement([&](const JsonReader& element) {
-      if (const auto id = names_.Use(element)) g_.outputs.push_back(*id);
+      const auto id = names_.Use(element);
+      if (!id.has_value()) return;
+      g_.outputs.push_back(*id);
+      if (!listed.insert(*id).second) {
+        element.Error(StrCat("value '", g_.value(*id).name, "' is listed twice"));
+      }
     });
   }
 
   void ReadUpdates(const JsonReader& list) {
+    absl::flat_hash_set<ValueId> updated;
     list.ForEachElement([&](const JsonReader& reader) {
       reader.OnlyKeys({"param", "value"}, /*extensions=*/false);
       const auto param = reader.Required("param"), value = reader.Required("value");
@@ -374,6 +384,9 @@ class GraphReader {
         param->Error(
             StrCat("'", g_.value(*param_id).name, "' is no param: only those are updated"));
         return;
+      }
+      if (!updated.insert(*param_id).second) {
+        param->Error(StrCat("param '", g_.value(*param_id).name, "' is updated twice"));
       }
       g_.updates.push_back({*param_id, *value_id});
     });
@@ -423,6 +436,7 @@ class GraphReader {
   ValueNames names_;
   absl::flat_hash_set<std::string> weight_keys_;
   absl::flat_hash_map<absl::string_view, NodeId> nodes_;  // names lie in the document or in g_
+  absl::flat_hash_map<std::string, int> suffixes_;        // tried last, by name
   std::vector<Uses> uses_;                                // by node
 };
 
@@ -443,7 +457,10 @@ void ReadOutermost(const JsonReader& reader, const GraphLoadOptions& options, Gr
   if (reader.diagnostics().ok()) VerifyGraph(graph, reader.diagnostics());
 }
 
-absl::StatusOr<Graph> ReadDocument(const JsonDocument& document, const GraphLoadOptions& options) {
+}  // namespace
+
+absl::StatusOr<Graph> ParseGraphJson(const JsonDocument& document,
+                                     const GraphLoadOptions& options) {
   Diagnostics diagnostics;
   std::vector<std::string> unbound;
   Graph graph;
@@ -453,18 +470,16 @@ absl::StatusOr<Graph> ReadDocument(const JsonDocument& document, const GraphLoad
   return graph;
 }
 
-}  // namespace
-
 absl::StatusOr<Graph> LoadGraph(const std::string& path, const GraphLoadOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const JsonDocument document, JsonDocument::Load(path));
-  return ReadDocument(document, options);
+  return ParseGraphJson(document, options);
 }
 
 absl::StatusOr<Graph> ParseGraphJson(std::string json, std::string file,
                                      const GraphLoadOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const JsonDocument document,
                             JsonDocument::Parse(std::move(json), std::move(file)));
-  return ReadDocument(document, options);
+  return ParseGraphJson(document, options);
 }
 
 std::optional<Graph> ReadGraph(const JsonReader& reader, const GraphLoadOptions& options) {
@@ -472,7 +487,10 @@ std::optional<Graph> ReadGraph(const JsonReader& reader, const GraphLoadOptions&
   std::vector<std::string> unbound;
   Graph graph;
   ReadOutermost(reader, options, graph, unbound);
-  for (const std::string& complaint : unbound) reader.Error(complaint);
+  for (const Symbol& symbol : graph.symbols) {
+    if (unbound.empty() || symbol.value >= 0) continue;
+    reader.Error(StrCat("symbol '", symbol.name, "' has no value"), "\"bound\" or \"default\"");
+  }
   if (reader.diagnostics().total() > before) return std::nullopt;
   return graph;
 }

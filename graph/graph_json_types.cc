@@ -19,6 +19,20 @@ const std::vector<std::string>& DTypeNames() {
   return names;
 }
 
+// What other programs' names for element types are called here; "" for others.
+std::string_view DTypeElsewhere(std::string_view name) {
+  static constexpr std::string_view kNames[][2] = {
+      {"float", "f32"}, {"float32", "f32"}, {"double", "f64"},  {"float64", "f64"},
+      {"half", "f16"},  {"float16", "f16"}, {"fp16", "f16"},    {"bfloat16", "bf16"},
+      {"int8", "i8"},   {"uint8", "u8"},    {"int16", "i16"},   {"uint16", "u16"},
+      {"int32", "i32"}, {"int", "i32"},     {"uint32", "u32"},  {"int64", "i64"},
+      {"long", "i64"},  {"uint64", "u64"},  {"boolean", "bool"}};
+  for (const auto& [elsewhere, here] : kNames) {
+    if (name == elsewhere) return here;
+  }
+  return "";
+}
+
 std::optional<DType> ReadDType(const JsonReader& reader) {
   if (!reader.IsString()) {
     reader.Error("wrong kind of value", "a dtype like \"f32\"", reader.Describe());
@@ -26,19 +40,30 @@ std::optional<DType> ReadDType(const JsonReader& reader) {
   }
   const std::string_view name = reader.value().string();
   const std::optional<DType> dtype = ParseDType(name);
-  if (!dtype.has_value()) {
+  if (!dtype.has_value() && !reader.IsCountedOnly()) {
     std::string known;
     for (const std::string& dtype_name : DTypeNames()) {
       StrAppend(&known, known.empty() ? "one of " : ", ", dtype_name);
     }
-    reader.Error("unknown dtype", known, reader.Describe(), DidYouMean(name, DTypeNames()));
+    const std::string_view alias = DTypeElsewhere(name);
+    reader.Error(
+        "unknown dtype", known, reader.Describe(),
+        alias.empty() ? DidYouMean(name, DTypeNames()) : StrCat("did you mean '", alias, "'?"));
   }
   return dtype;
 }
 
 std::optional<int64_t> ReadDim(const JsonReader& reader, const SymbolValues& symbols) {
+  const bool open =
+      reader.IsNull() || (reader.value().kind == JsonKind::kInt && reader.value().integer < 0);
+  if (open) {
+    reader.Error("not a dim", StrCat("an integer from 0 to ", kMaxBytes), reader.Describe(),
+                 "a size that is open is a symbol: \"N\", declared in \"symbols\"");
+    return std::nullopt;
+  }
   if (!reader.IsString()) return reader.Int(0, kMaxBytes);
-  const absl::StatusOr<int64_t> dim = EvaluateDim(reader.value().string(), symbols);
+  const bool shown = !reader.diagnostics().full();
+  const absl::StatusOr<int64_t> dim = EvaluateDim(reader.value().string(), symbols, shown);
   if (dim.ok()) return *dim;
   reader.Error(StdView(dim.status().message()));
   return std::nullopt;

@@ -12,10 +12,11 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_replace.h"
 #include "graph/files.h"
+#include "graph/json_syntax.h"
 #include "graph/json_text.h"
 #include "graph/strings.h"
 
@@ -50,22 +51,6 @@ bool IsNumberChar(char c) {
   return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
 }
 
-// "[json.exception.parse_error.101] parse error at line 1, column 4: syntax error while parsing
-// value - unexpected ']'; expected ..." -> "unexpected ']'; expected ..."
-std::string PlainMessage(std::string_view what) {
-  for (const std::string_view prefix : {"] ", ": ", " - "}) {
-    const size_t at = what.find(prefix);
-    if (at != std::string_view::npos) what.remove_prefix(at + prefix.size());
-  }
-  std::string message(what);
-  const size_t begin = message.find("; last read: '");
-  if (begin != std::string::npos) {
-    const size_t end = message.rfind("'; expected");
-    message.erase(begin, end == std::string::npos || end < begin ? end : end + 1 - begin);
-  }
-  return message;
-}
-
 }  // namespace
 
 class JsonDocumentBuilder {
@@ -91,7 +76,7 @@ class JsonDocumentBuilder {
       while (IsSpace(*end)) ++end;
       if (parsed && end != end_) AddError(end - begin_, "unexpected zero byte");
     } catch (const nlohmann::json::exception& e) {
-      AddError(reached_ - begin_, PlainMessage(e.what()));
+      parse_error(static_cast<size_t>(reached_ - begin_), "", e);
     }
   }
 
@@ -148,17 +133,18 @@ class JsonDocumentBuilder {
     return true;
   }
   bool parse_error(size_t position, const std::string&, const nlohmann::json::exception& e) {
-    const std::string message = PlainMessage(e.what());
-    // A token of the wrong kind is shown where it begins, a bad character where it stands.
-    int64_t offset = static_cast<int64_t>(position) - 1;
-    if (message.starts_with("unexpected ")) {
-      const char* at = token_end_;
-      while (at < end_ && IsSpace(*at)) ++at;
-      if (at < end_ && (*at == ',' || *at == ':')) ++at;
-      while (at < end_ && IsSpace(*at)) ++at;
-      offset = std::min<int64_t>(offset, at - begin_);
-    }
-    AddError(std::clamp<int64_t>(offset, 0, end_ - begin_), message);
+    const char* token = token_end_;
+    while (token < end_ && IsSpace(*token)) ++token;
+    if (token < end_ && (*token == ',' || *token == ':')) ++token;
+    while (token < end_ && IsSpace(*token)) ++token;
+    JsonSyntaxError error = ExplainSyntaxError(*document_.text_, token - begin_,
+                                               static_cast<int64_t>(position) - 1, e.what());
+    Diagnostic diagnostic;
+    diagnostic.message = std::move(error.message);
+    diagnostic.expected = std::move(error.expected);
+    diagnostic.found = std::move(error.found);
+    diagnostic.hint = std::move(error.hint);
+    AddError(error.offset, std::move(diagnostic));
     return false;
   }
 
@@ -248,28 +234,37 @@ class JsonDocumentBuilder {
 
   void FindDuplicateKeys(const JsonValue& object) {
     constexpr uint32_t kFew = 12;  // comparing all pairs is faster up to here
-    absl::flat_hash_set<absl::string_view> seen;
+    absl::flat_hash_map<absl::string_view, uint32_t> first_offsets;
     for (const JsonValue* m = document_.FirstChild(object); m != nullptr; m = document_.Next(*m)) {
-      bool duplicate = false;
+      uint32_t first_offset = m->key_offset;
       if (object.size > kFew) {
-        duplicate = !seen.insert(AbslView(m->key())).second;
+        first_offset = first_offsets.try_emplace(AbslView(m->key()), m->key_offset).first->second;
       } else {
-        for (const JsonValue* other = document_.FirstChild(object); other != m && !duplicate;
-             other = document_.Next(*other)) {
-          duplicate = other->key() == m->key();
-        }
+        const JsonValue* first = document_.FirstChild(object);
+        while (first->key() != m->key()) first = document_.Next(*first);
+        first_offset = first->key_offset;
       }
-      if (duplicate)
-        AddError(m->key_offset, StrCat("key ", JsonString(m->key()), " is used twice"));
+      if (first_offset == m->key_offset) continue;
+      Diagnostic diagnostic;
+      diagnostic.message = StrCat("key ", JsonString(m->key()), " is used twice");
+      const FilePosition place = document_.PositionOf(first_offset);
+      if (document_.offset_in_file_ < 0) {
+        diagnostic.hint = StrCat("first at ", place.line, ":", place.column);
+      }
+      AddError(m->key_offset, std::move(diagnostic));
     }
   }
 
+  // The place is filled in.
+  void AddError(int64_t offset, Diagnostic diagnostic) {
+    diagnostic.file = document_.file_;
+    document_.SetPlace(diagnostic, offset);
+    diagnostics_.Add(std::move(diagnostic));
+  }
   void AddError(int64_t offset, std::string message) {
     Diagnostic diagnostic;
-    diagnostic.file = document_.file_;
-    diagnostic.position = document_.PositionOf(offset);
     diagnostic.message = std::move(message);
-    diagnostics_.Add(std::move(diagnostic));
+    AddError(offset, std::move(diagnostic));
   }
 
   JsonDocument& document_;
@@ -294,6 +289,7 @@ absl::StatusOr<JsonDocument> JsonDocument::Parse(std::string text, std::string f
   JsonDocument document;
   document.text_ = std::make_unique<const std::string>(std::move(text));
   document.file_ = std::move(file);
+  document.offset_in_file_ = limits.offset_in_file;
   Diagnostics diagnostics;
   JsonDocumentBuilder(document, limits.max_depth, diagnostics).Build();
   MILLRACE_RETURN_IF_ERROR(diagnostics.ToStatus());
@@ -331,6 +327,14 @@ FilePosition JsonDocument::PositionOf(int64_t offset) const {
     return static_cast<int32_t>(std::min<int64_t>(n, std::numeric_limits<int32_t>::max()));
   };
   return {clamp(after - line_starts_.begin()), clamp(offset - after[-1] + 1)};
+}
+
+void JsonDocument::SetPlace(Diagnostic& diagnostic, int64_t offset) const {
+  if (offset_in_file_ >= 0) {
+    diagnostic.offset = offset_in_file_ + offset;
+  } else {
+    diagnostic.position = PositionOf(offset);
+  }
 }
 
 std::string_view JsonDocument::RawText(const JsonValue& value) const {

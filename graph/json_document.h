@@ -24,6 +24,9 @@ namespace millrace {
 struct JsonLimits {
   int max_depth = 64;
   int64_t max_bytes = (int64_t{1} << 32) - 1;  // more is not possible
+  // The text is part of a binary file, from this byte on: errors have byte offsets in that file
+  // instead of line and column. -1: a text file.
+  int64_t offset_in_file = -1;
 };
 
 // kInt: fits int64. kUint: above that, fits uint64. kDouble: written with '.' or an exponent.
@@ -80,8 +83,13 @@ class JsonDocument {
 
  private:
   friend class JsonDocumentBuilder;
+  friend class JsonReader;
+  // Where an error is, in the file that the text comes from.
+  void SetPlace(Diagnostic& diagnostic, int64_t offset) const;
+
   std::unique_ptr<const std::string> text_;  // its characters stay put when the document moves
   std::string file_;
+  int64_t offset_in_file_ = -1;
   std::vector<JsonValue> values_;
   std::deque<std::string> unescaped_;  // strings that had escapes
   std::vector<uint32_t> line_starts_;
@@ -106,7 +114,11 @@ class JsonReader {
 
   void Error(std::string_view message, std::string_view expected = "", std::string_view found = "",
              std::string_view hint = "") const;
+  // Once as many errors are kept as will be shown: counts one more and gives true. For callers whose
+  // messages take time, which a hostile file could ask for a million times.
+  bool IsCountedOnly() const;
   std::string Describe() const;  // "string \"abc\"", "array of 3", for "found"
+  std::string Text() const;      // as written, cut where it is long
 
   std::optional<int64_t> Int(int64_t min, int64_t max) const;
   std::optional<uint64_t> Uint64() const;

@@ -23,19 +23,22 @@ std::string Shortened(std::string_view text) {
 
 void JsonReader::AddError(uint32_t offset, std::string_view message, std::string_view expected,
                           std::string_view found, std::string_view hint) const {
-  if (diagnostics_->full()) {  // counted only
-    diagnostics_->Add({});
-    return;
-  }
+  if (IsCountedOnly()) return;
   Diagnostic diagnostic;
   diagnostic.file = document_->file();
-  diagnostic.position = document_->PositionOf(offset);
+  document_->SetPlace(diagnostic, offset);
   diagnostic.pointer = pointer();
   diagnostic.message = std::string(message);
   diagnostic.expected = std::string(expected);
   diagnostic.found = std::string(found);
   diagnostic.hint = std::string(hint);
   diagnostics_->Add(std::move(diagnostic));
+}
+
+bool JsonReader::IsCountedOnly() const {
+  if (!diagnostics_->full()) return false;
+  diagnostics_->Add({});
+  return true;
 }
 
 void JsonReader::Error(std::string_view message, std::string_view expected, std::string_view found,
@@ -63,9 +66,12 @@ std::string JsonReader::Describe() const {
   return "";
 }
 
+std::string JsonReader::Text() const { return Shortened(document_->RawText(*value_)); }
+
 std::optional<int64_t> JsonReader::Int(int64_t min, int64_t max) const {
-  const bool is_int = value_->kind == JsonKind::kInt;
-  if (is_int && value_->integer >= min && value_->integer <= max) return value_->integer;
+  const bool is_int = value_->kind == JsonKind::kInt || value_->kind == JsonKind::kUint;
+  const bool fits = value_->kind == JsonKind::kInt;
+  if (fits && value_->integer >= min && value_->integer <= max) return value_->integer;
   const std::string expected = StrCat("an integer from ", min, " to ", max);
   Error(is_int ? "out of range" : "wrong kind of value", expected, Describe());
   return std::nullopt;
@@ -73,9 +79,10 @@ std::optional<int64_t> JsonReader::Int(int64_t min, int64_t max) const {
 
 std::optional<uint64_t> JsonReader::Uint64() const {
   if (value_->kind == JsonKind::kUint) return value_->unsigned_integer;
-  const auto value = Int(0, std::numeric_limits<int64_t>::max());
-  if (!value.has_value()) return std::nullopt;
-  return static_cast<uint64_t>(*value);
+  if (value_->kind == JsonKind::kInt && value_->integer >= 0) return value_->integer;
+  Error(value_->kind == JsonKind::kInt ? "out of range" : "wrong kind of value",
+        StrCat("an integer from 0 to ", std::numeric_limits<uint64_t>::max()), Describe());
+  return std::nullopt;
 }
 
 std::optional<double> JsonReader::Number() const {
@@ -162,6 +169,7 @@ std::optional<JsonReader> JsonReader::Optional(std::string_view key) const {
 void JsonReader::UnknownKey(const JsonValue& member, const std::string_view* keys, size_t count,
                             bool extensions) const {
   if (extensions && member.key().starts_with("x-")) return;
+  if (IsCountedOnly()) return;
   const std::vector<std::string> known(keys, keys + count);
   std::string hint = DidYouMean(member.key(), known);
   if (hint.empty()) {
@@ -180,9 +188,18 @@ void JsonReader::OnlyKeys(std::initializer_list<std::string_view> known, bool ex
 }
 
 bool JsonReader::HasFormat(std::string_view format, int64_t major) const {
-  const auto name = Required("format");
+  if (!IsObject()) {
+    Error("wrong kind of value", "an object", Describe());
+    return false;
+  }
+  const auto name = Optional("format");
+  if (!name.has_value()) {
+    Error("not a file of this project: key \"format\" is missing",
+          StrCat("\"format\": ", JsonString(format)));
+    return false;
+  }
   const auto version = Required("version");
-  if (!name.has_value() || !version.has_value()) return false;
+  if (!version.has_value()) return false;
   if (!name->IsString() || name->value().string() != format) {
     name->Error("not this kind of file", JsonString(format), name->Describe());
     return false;

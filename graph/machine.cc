@@ -72,35 +72,36 @@ class MachineVerifier {
     }
     CheckLink("/network", machine_.network, nodes > 1, "several nodes");
     if (!(machine_.file_bandwidth >= 0) || std::isinf(machine_.file_bandwidth)) {
-      Add("/file_bandwidth", "not a rate", "bytes/s, or 0 for none");
+      Add("/file_bandwidth", "not a rate", "bytes/s, or 0 for none", "",
+          StrCat(machine_.file_bandwidth));
     }
   }
 
  private:
   void Add(std::string pointer, std::string message, std::string expected = "",
-           std::string hint = "") {
+           std::string hint = "", std::string found = "") {
     Diagnostic d;
     d.pointer = std::move(pointer);
     d.message = std::move(message);
     d.expected = std::move(expected);
+    d.found = std::move(found);
     d.hint = std::move(hint);
     diagnostics_.Add(std::move(d));
   }
 
   void CheckRate(std::string pointer, double rate, std::string_view unit) {
     if (!(rate > 0) || std::isinf(rate)) {
-      Add(std::move(pointer), "not a rate", StrCat("more than 0 ", unit));
+      Add(std::move(pointer), "not a rate", StrCat("more than 0 ", unit), "", StrCat(rate));
     }
   }
   void CheckTime(std::string pointer, double time_us) {
     if (!(time_us >= 0) || std::isinf(time_us)) {
-      Add(std::move(pointer), "not a time", "0 or more microseconds");
+      Add(std::move(pointer), "not a time", "0 or more microseconds", "", StrCat(time_us));
     }
   }
   void CheckCount(std::string pointer, int64_t count) {
     if (count < 1 || count > kMaxCount) {
-      Add(std::move(pointer), StrCat("count ", count, " is out of range"),
-          StrCat("1 to ", kMaxCount));
+      Add(std::move(pointer), "out of range", StrCat("1 to ", kMaxCount), "", StrCat(count));
     }
   }
 

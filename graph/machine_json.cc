@@ -114,6 +114,7 @@ absl::StatusOr<MachineSpec> ReadMachine(const JsonDocument& document) {
     d.position = document.PositionOf(document.FollowPointer(d.pointer).offset);
     diagnostics.Add(std::move(d));
   }
+  for (int64_t i = diagnostics.total(); i < findings.total(); ++i) diagnostics.Add({});
   MILLRACE_RETURN_IF_ERROR(diagnostics.ToStatus());
   return machine;
 }

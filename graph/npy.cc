@@ -12,6 +12,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
+#include "graph/diagnostics.h"
 #include "graph/files.h"
 #include "graph/json_text.h"
 #include "graph/strings.h"
@@ -50,21 +51,34 @@ class HeaderParser {
       if (Peek() != '}') MILLRACE_RETURN_IF_ERROR(Expect(','));
     }
     ++at_;
-    if (Peek() != '\0' || at_ != text_.size()) return Error("unexpected text after the dict");
-    if (!dtype_.has_value() || !fortran_order_.has_value() || !shape_.has_value()) {
-      return Error("the dict lacks one of 'descr', 'fortran_order', 'shape'");
+    if (Peek() != '\0' || at_ != text_.size()) {
+      return Error("text after the header's dict", "the end of the header", Found());
+    }
+    for (const auto& [key, there] : {std::pair("descr", dtype_.has_value()),
+                                     std::pair("fortran_order", fortran_order_.has_value()),
+                                     std::pair("shape", shape_.has_value())}) {
+      if (!there) return Error(StrCat("the header's dict lacks the key '", key, "'"));
     }
     Header header{{*dtype_, *shape_}, *fortran_order_};
     if (!CheckedByteSize(header.type).has_value()) {
-      return Error(StrCat(ToString(header.type), " is too large"));
+      return Error("the array is too large", StrCat("at most ", kMaxBytes, " bytes"),
+                   ToString(header.type));
     }
     return header;
   }
 
  private:
-  absl::Status Error(std::string_view message) const {
-    return BadInputError(
-        StrCat(path_, ":byte ", offset_ + static_cast<int64_t>(at_), ": ", message));
+  absl::Status Error(std::string message, std::string expected = "", std::string found = "",
+                     std::string hint = "") const {
+    return BinaryFileError(path_, offset_ + static_cast<int64_t>(at_), std::move(message),
+                           std::move(expected), std::move(found), std::move(hint));
+  }
+
+  // What stands here, for "found".
+  std::string Found() const {
+    if (at_ >= text_.size()) return "the end of the header";
+    return JsonString(
+        text_.substr(at_, std::min<size_t>(20, text_.find_first_of(",:\n", at_ + 1) - at_)));
   }
 
   // The next character that is no white space; '\0' at the end.
@@ -74,23 +88,35 @@ class HeaderParser {
   }
 
   absl::Status Expect(char c) {
-    if (Peek() != c) return Error(StrCat("expected '", std::string(1, c), "' in the header"));
+    if (Peek() != c) return Error("malformed header", StrCat("'", std::string(1, c), "'"), Found());
     ++at_;
     return absl::OkStatus();
   }
 
   absl::Status ParseEntry() {
+    Peek();
+    const size_t begin = at_;
     MILLRACE_ASSIGN_OR_RETURN(const std::string_view key, ParseString());
+    const bool twice = (key == "descr" && dtype_.has_value()) ||
+                       (key == "fortran_order" && fortran_order_.has_value()) ||
+                       (key == "shape" && shape_.has_value());
+    if (twice || (key != "descr" && key != "fortran_order" && key != "shape")) {
+      at_ = begin;
+      const std::string shown = JsonString(key.substr(0, 40));
+      if (twice) return Error(StrCat("the key ", shown, " is used twice"));
+      const std::string known[] = {"descr", "fortran_order", "shape"};
+      return Error(StrCat("unknown key ", shown), "'descr', 'fortran_order' and 'shape'", "",
+                   DidYouMean(key, known));
+    }
     MILLRACE_RETURN_IF_ERROR(Expect(':'));
-    if (key == "descr" && !dtype_.has_value()) return ParseDType();
-    if (key == "fortran_order" && !fortran_order_.has_value()) return ParseOrder();
-    if (key == "shape" && !shape_.has_value()) return ParseShape();
-    return Error(StrCat("unexpected key ", JsonString(key.substr(0, 40))));
+    if (key == "descr") return ParseDType();
+    if (key == "fortran_order") return ParseOrder();
+    return ParseShape();
   }
 
   absl::StatusOr<std::string_view> ParseString() {
     const char quote = Peek();
-    if (quote != '\'' && quote != '"') return Error("expected a string in the header");
+    if (quote != '\'' && quote != '"') return Error("malformed header", "a string", Found());
     const size_t end = text_.find_first_of(quote == '"' ? "\"\\" : "'\\", at_ + 1);
     if (end == std::string_view::npos) return Error("a string does not end");
     if (text_[end] == '\\') return Error("a string has an escape");
@@ -100,7 +126,10 @@ class HeaderParser {
   }
 
   absl::Status ParseDType() {
-    if (Peek() == '[') return Error("structured dtypes are not supported; save each field alone");
+    if (Peek() == '[') {
+      return Error("a structured dtype", "one number an element", "",
+                   "save each field as an array of its own");
+    }
     const size_t begin = at_;
     MILLRACE_ASSIGN_OR_RETURN(std::string_view descr, ParseString());
     const std::string shown = JsonString(descr.substr(0, 40));
@@ -112,13 +141,14 @@ class HeaderParser {
         continue;
       }
       if (order == '>' && SizeOf(spelling.dtype) > 1) {
-        return Error(StrCat("dtype ", shown, " is big-endian; save it as '<", descr, "'"));
+        return Error("a big-endian dtype", StrCat("\"<", descr, "\""), shown,
+                     StrCat("save it with .astype('<", descr, "')"));
       }
       dtype_ = spelling.dtype;
       return ParseString().status();
     }
-    return Error(StrCat("dtype ", shown, " is not supported; bool, signed and unsigned integers ",
-                        "and floats of at most 8 bytes are"));
+    return Error("unsupported dtype",
+                 "bool, integers or floats of at most 8 bytes, such as \"<f4\"", shown);
   }
 
   absl::Status ParseOrder() {
@@ -129,21 +159,22 @@ class HeaderParser {
       fortran_order_ = value;
       return absl::OkStatus();
     }
-    return Error("expected True or False");
+    return Error("malformed header", "True or False", Found());
   }
 
   absl::Status ParseShape() {
     MILLRACE_RETURN_IF_ERROR(Expect('('));
     Shape shape;
     while (Peek() != ')') {
-      const size_t begin = at_;
-      while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9') ++at_;
+      size_t end = at_;
+      while (end < text_.size() && text_[end] >= '0' && text_[end] <= '9') ++end;
       int64_t dim = 0;
-      if (!absl::SimpleAtoi(AbslView(text_.substr(begin, at_ - begin)), &dim)) {
-        return Error("expected a dim that fits in 64 bits");
+      if (!absl::SimpleAtoi(AbslView(text_.substr(at_, end - at_)), &dim)) {
+        return Error("not a dim", "an integer from 0 to 2^63 - 1", Found());
       }
+      if (shape.rank() == kMaxRank) return Error("too many dims", StrCat("at most ", kMaxRank));
+      at_ = end;
       if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // Python 2 wrote long integers so
-      if (shape.rank() == kMaxRank) return Error(StrCat("more than ", kMaxRank, " dims"));
       shape.push_back(dim);
       if (Peek() != ')') MILLRACE_RETURN_IF_ERROR(Expect(','));
     }
@@ -192,21 +223,28 @@ absl::StatusOr<Tensor> ReadNpy(const std::string& path) {
   const std::string_view file(reinterpret_cast<const char*>(mapped.bytes.get()),
                               static_cast<size_t>(mapped.size));
   const auto byte = [&](size_t i) { return static_cast<int64_t>(static_cast<uint8_t>(file[i])); };
-  if (file.size() < 10 || !file.starts_with(kMagic)) {
-    return BadInputError(StrCat(path, ": not a .npy file: the first bytes are not \\x93NUMPY"));
+  if (!file.starts_with(kMagic)) {
+    return BinaryFileError(
+        path, 0, "not a .npy file", "it to begin with \"\\x93NUMPY\"",
+        JsonString(file.substr(0, kMagic.size())),
+        file.starts_with("PK") ? "an .npz archive holds several: unpack it" : "");
   }
+  if (file.size() < 10) return BinaryFileError(path, mapped.size, "the file ends in its header");
   const int64_t version = byte(6);
   if (version < 1 || version > 3) {
-    return BadInputError(StrCat(path, ":byte 6: .npy version ", version, "; 1 to 3 are known"));
+    return BinaryFileError(path, 6, "unknown version of .npy", "1 to 3", StrCat(version));
   }
   const size_t header_begin = version == 1 ? 10 : 12;
+  if (file.size() < header_begin) {
+    return BinaryFileError(path, mapped.size, "the file ends in its header");
+  }
   int64_t header_bytes = byte(8) | byte(9) << 8;
-  if (version > 1 && file.size() >= 12) header_bytes |= byte(10) << 16 | byte(11) << 24;
-  if (file.size() < header_begin ||
-      header_bytes > std::min<int64_t>(kMaxHeaderBytes, mapped.size - header_begin)) {
-    return BadInputError(StrCat(path, ":byte 8: the header is said to have ", header_bytes,
-                                " bytes; the file has ", mapped.size, ", and ", kMaxHeaderBytes,
-                                " are the limit"));
+  if (version > 1) header_bytes |= byte(10) << 16 | byte(11) << 24;
+  const int64_t most = std::min<int64_t>(kMaxHeaderBytes, mapped.size - header_begin);
+  if (header_bytes > most) {
+    return BinaryFileError(path, 8, "the length of the header is not possible",
+                           StrCat("at most ", most, " in a file of ", mapped.size, " bytes"),
+                           StrCat(header_bytes));
   }
   MILLRACE_ASSIGN_OR_RETURN(
       const Header header,
@@ -214,8 +252,9 @@ absl::StatusOr<Tensor> ReadNpy(const std::string& path) {
   const int64_t data_begin = static_cast<int64_t>(header_begin) + header_bytes;
   const int64_t size = ByteSize(header.type);
   if (mapped.size - data_begin != size) {
-    return BadInputError(StrCat(path, ":byte ", data_begin, ": ", ToString(header.type), " has ",
-                                size, " bytes, but ", mapped.size - data_begin, " follow"));
+    return BinaryFileError(path, data_begin, "the data do not have the size of the array",
+                           StrCat(size, " bytes for ", ToString(header.type)),
+                           StrCat(mapped.size - data_begin));
   }
   MILLRACE_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(header.type));
   const std::byte* data = mapped.bytes.get() + data_begin;

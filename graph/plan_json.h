@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "graph/json_document.h"
 #include "graph/plan.h"
 #include "graph/status.h"
 
@@ -14,6 +15,7 @@ std::string PlanToJson(const PlanBundle& plan);
 // Structure and ids are validated (an id out of range is an error with its place); whether the plan
 // is right is the checker's to say.
 absl::StatusOr<PlanBundle> ParsePlanJson(std::string json, std::string file);
+absl::StatusOr<PlanBundle> ParsePlanJson(const JsonDocument& document);
 absl::StatusOr<PlanBundle> LoadPlan(const std::string& path);
 // Weight files are meant to lie beside `path`; SaveWeightsBeside (graph_json.h) puts them there.
 absl::Status SavePlan(const PlanBundle& plan, const std::string& path);

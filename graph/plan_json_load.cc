@@ -3,7 +3,9 @@
 // that they are numbers; whether the plan is right is the checker's to say.
 #include "graph/plan_json_load.h"
 
-#include "graph/files.h"
+#include <algorithm>
+
+#include "absl/strings/str_join.h"
 #include "graph/graph_json.h"
 #include "graph/plan_json.h"
 #include "graph/strings.h"
@@ -27,6 +29,7 @@ int32_t References::Resolve(const JsonReader& reader, bool by_index) const {
     const std::string_view name = reader.value().string();
     const auto found = index_.find(AbslView(name));
     if (found == index_.end()) {
+      if (reader.IsCountedOnly()) return -1;
       reader.Error(StrCat("no ", what_, " is named '", name, "'"), "", "",
                    DidYouMean(name, names_));
       return -1;
@@ -50,7 +53,7 @@ int32_t References::Resolve(const JsonReader& reader, bool by_index) const {
 
 std::optional<JsonReader> Need(const JsonReader& object, const std::optional<JsonReader>& member,
                                std::string_view key) {
-  if (!member) object.Error(StrCat("'", key, "' is missing"));
+  if (!member) object.Error(StrCat("key \"", key, "\" is missing"));
   return member;
 }
 
@@ -92,12 +95,11 @@ int ReadChoice(const std::optional<JsonReader>& reader, const std::vector<std::s
   if (!reader) return 0;
   const std::optional<std::string> text = reader->String();
   if (!text) return 0;
-  std::string expected;
-  for (size_t i = 0; i < choices.size(); ++i) {
-    if (choices[i] == *text) return static_cast<int>(i);
-    StrAppend(&expected, i == 0 ? "" : ", ", choices[i]);
-  }
-  reader->Error("unknown name", expected, reader->Describe(), DidYouMean(*text, choices));
+  const auto found = std::find(choices.begin(), choices.end(), *text);
+  if (found != choices.end()) return static_cast<int>(found - choices.begin());
+  if (reader->IsCountedOnly()) return 0;
+  reader->Error("unknown name", absl::StrJoin(choices, ", "), reader->Describe(),
+                DidYouMean(*text, choices));
   return 0;
 }
 
@@ -165,6 +167,10 @@ class PlanReader {
   }
 
   void ReadPrograms(const std::optional<JsonReader>& list) {
+    if (list && !list->IsArray()) {
+      list->Error("wrong kind of value", "an array", list->Describe());
+      return;
+    }
     // A Send may name a program that comes later.
     ForEach(list, [&](const JsonReader& program) {
       names_.programs.Add(ReadName(program.Required("name")));
@@ -313,18 +319,22 @@ class PlanReader {
 }  // namespace
 }  // namespace plan_json
 
-absl::StatusOr<PlanBundle> ParsePlanJson(std::string json, std::string file) {
-  MILLRACE_ASSIGN_OR_RETURN(const JsonDocument document,
-                            JsonDocument::Parse(std::move(json), std::move(file)));
+absl::StatusOr<PlanBundle> ParsePlanJson(const JsonDocument& document) {
   Diagnostics diagnostics;
   PlanBundle plan = plan_json::PlanReader().Read(JsonReader(document, diagnostics));
   MILLRACE_RETURN_IF_ERROR(diagnostics.ToStatus());
   return plan;
 }
 
+absl::StatusOr<PlanBundle> ParsePlanJson(std::string json, std::string file) {
+  MILLRACE_ASSIGN_OR_RETURN(const JsonDocument document,
+                            JsonDocument::Parse(std::move(json), std::move(file)));
+  return ParsePlanJson(document);
+}
+
 absl::StatusOr<PlanBundle> LoadPlan(const std::string& path) {
-  MILLRACE_ASSIGN_OR_RETURN(std::string json, ReadFile(path));
-  return ParsePlanJson(std::move(json), path);
+  MILLRACE_ASSIGN_OR_RETURN(const JsonDocument document, JsonDocument::Load(path));
+  return ParsePlanJson(document);
 }
 
 }  // namespace millrace

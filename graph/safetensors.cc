@@ -45,189 +45,199 @@ uint64_t LoadLittleEndian64(const std::byte* bytes) {
 
 // One tensor of the header. Offsets count from the start of the data.
 struct HeaderEntry {
-  std::string name;
+  JsonReader json;
   TensorType type;
   int64_t begin = 0, end = 0;
-  uint32_t header_offset = 0;  // of its JSON, for messages
+
+  std::string_view name() const { return json.key(); }
 };
+
+std::vector<std::string> DTypeNames() {
+  std::vector<std::string> names;
+  for (const DTypeSpelling& spelling : kDTypes) names.emplace_back(spelling.name);
+  return names;
+}
 
 // Reads the JSON header; errors carry the byte offset in the file.
 class HeaderReader {
  public:
-  HeaderReader(const JsonDocument& json, int64_t data_bytes)
-      : json_(json), data_bytes_(data_bytes) {}
+  HeaderReader(const JsonReader& root, int64_t data_bytes) : root_(root), data_bytes_(data_bytes) {}
 
   std::vector<HeaderEntry> Read(std::map<std::string, std::string>& metadata) {
     std::vector<HeaderEntry> entries;
-    if (json_.root().kind != JsonKind::kObject) {
-      Error(json_.root(), "the header is not a JSON object");
-      return entries;
-    }
-    for (const JsonValue* m = json_.FirstChild(json_.root()); m != nullptr; m = json_.Next(*m)) {
-      if (m->key() == kMetadataKey) {
-        ReadMetadata(*m, metadata);
-      } else if (auto entry = ReadEntry(*m)) {
+    root_.ForEachMember([&](std::string_view name, const JsonReader& member) {
+      if (name == kMetadataKey) {
+        ReadMetadata(member, metadata);
+      } else if (std::optional<HeaderEntry> entry = ReadEntry(member)) {
         entries.push_back(*std::move(entry));
       }
-    }
+    });
     return entries;
   }
 
-  // Sorted by place, the entries must cover the data without gap or overlap.
-  void CheckCoverage(std::vector<HeaderEntry> entries) {
+  // Sorted by place, the entries must cover the data without gap or overlap. `data_begin`: in the
+  // file.
+  void CheckCoverage(std::vector<HeaderEntry> entries, int64_t data_begin) {
     std::sort(entries.begin(), entries.end(), [](const HeaderEntry& a, const HeaderEntry& b) {
       return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
     });
     int64_t covered = 0;
+    std::string before = "the data begin";
     for (const HeaderEntry& entry : entries) {
       if (entry.begin != covered) {
-        Error(entry.header_offset,
-              StrCat("tensor '", entry.name, "' begins at byte ", entry.begin, " of the data, ",
-                     entry.begin < covered ? "inside" : "with a hole after",
-                     " what comes before it, which ends at ", covered));
+        entry.json.Error(entry.begin < covered ? "the data of two tensors overlap"
+                                               : "there is a hole between the data of two tensors",
+                         StrCat("data from byte ", covered, " on, where ", before),
+                         StrCat("from byte ", entry.begin, " on"));
       }
       covered = std::max(covered, entry.end);
+      before = StrCat("those of '", entry.name(), "' end");
     }
     if (covered < data_bytes_) {
-      Error(0,
-            StrCat("the tensors end at byte ", covered, " of the data, which has ", data_bytes_));
+      Diagnostic diagnostic;
+      diagnostic.file = root_.document().file();
+      diagnostic.offset = data_begin + covered;
+      diagnostic.message = "bytes that belong to no tensor";
+      diagnostic.expected = "the end of the file";
+      diagnostic.found = StrCat(data_bytes_ - covered, " more");
+      root_.diagnostics().Add(std::move(diagnostic));
     }
   }
-
-  absl::Status ToStatus() const { return diagnostics_.ToStatus(); }
 
  private:
-  void Error(uint32_t header_offset, std::string message) {
-    Diagnostic diagnostic;
-    diagnostic.file = json_.file();
-    diagnostic.offset = kLengthBytes + header_offset;
-    diagnostic.message = std::move(message);
-    diagnostics_.Add(std::move(diagnostic));
-  }
-  void Error(const JsonValue& value, std::string message) {
-    Error(value.offset, std::move(message));
-  }
-
-  void ReadMetadata(const JsonValue& object, std::map<std::string, std::string>& metadata) {
-    if (object.kind != JsonKind::kObject) Error(object, "the metadata are not a JSON object");
-    for (const JsonValue* m = json_.FirstChild(object); m != nullptr; m = json_.Next(*m)) {
-      if (m->kind == JsonKind::kString) {
-        metadata.emplace(m->key(), m->string());
+  void ReadMetadata(const JsonReader& object, std::map<std::string, std::string>& metadata) {
+    object.ForEachMember([&](std::string_view key, const JsonReader& member) {
+      if (member.IsString()) {
+        metadata.emplace(key, member.value().string());
       } else {
-        Error(*m, StrCat("metadata '", m->key(), "' are not a string"));
+        member.Error("wrong kind of value", "a string", member.Describe());
       }
-    }
+    });
   }
 
-  std::optional<HeaderEntry> ReadEntry(const JsonValue& object) {
-    HeaderEntry entry;
-    entry.name = std::string(object.key());
-    entry.header_offset = object.key_offset;
-    const JsonValue* dtype = json_.Find(object, "dtype");
-    const JsonValue* shape = json_.Find(object, "shape");
-    const JsonValue* offsets = json_.Find(object, "data_offsets");
-    if (dtype == nullptr || shape == nullptr || offsets == nullptr || object.size != 3) {
-      Error(object, StrCat("tensor '", entry.name,
-                           "': expected an object of dtype, shape and data_offsets"));
-      return std::nullopt;
+  std::optional<HeaderEntry> ReadEntry(const JsonReader& object) {
+    static constexpr std::string_view kKeys[] = {"dtype", "shape", "data_offsets"};
+    std::optional<JsonReader> members[3];
+    if (!object.Members(kKeys, members, /*extensions=*/false)) return std::nullopt;
+    bool ok = true;
+    for (int key = 0; key < 3; ++key) {
+      if (members[key].has_value()) continue;
+      object.Error(StrCat("key \"", kKeys[key], "\" is missing"));
+      ok = false;
     }
-    if (!ReadDType(*dtype, entry) || !ReadShape(*shape, entry) || !ReadOffsets(*offsets, entry)) {
-      return std::nullopt;
-    }
+    if (!ok) return std::nullopt;
+    HeaderEntry entry{.json = object, .type = {}};
+    ok &= ReadDType(*members[0], entry.type);
+    ok = ReadShape(*members[1], entry.type) && ok;
+    if (!ok || !ReadOffsets(*members[2], entry)) return std::nullopt;
     return entry;
   }
 
-  bool ReadDType(const JsonValue& value, HeaderEntry& entry) {
-    std::string known;
+  bool ReadDType(const JsonReader& reader, TensorType& type) {
     for (const DTypeSpelling& spelling : kDTypes) {
-      if (value.kind == JsonKind::kString && value.string() == spelling.name) {
-        entry.type.dtype = spelling.dtype;
-        return true;
-      }
-      StrAppend(&known, known.empty() ? "" : ", ", spelling.name);
+      if (!reader.IsString() || reader.value().string() != spelling.name) continue;
+      type.dtype = spelling.dtype;
+      return true;
     }
-    Error(value, StrCat("tensor '", entry.name, "': dtype ", json_.RawText(value).substr(0, 40),
-                        " is not one of ", known));
+    if (reader.IsCountedOnly()) return false;
+    const std::string hint =
+        reader.IsString() ? DidYouMean(reader.value().string(), DTypeNames()) : "";
+    reader.Error("unknown dtype", StrCat("one of ", absl::StrJoin(DTypeNames(), ", ")),
+                 reader.Describe(), hint);
     return false;
   }
 
-  bool ReadShape(const JsonValue& value, HeaderEntry& entry) {
-    bool ok = value.kind == JsonKind::kArray && value.size <= kMaxRank;
-    const JsonValue* dim = ok ? json_.FirstChild(value) : nullptr;
-    for (; dim != nullptr; dim = json_.Next(*dim)) {
-      ok &= dim->kind == JsonKind::kInt && dim->integer >= 0;
-      if (ok) entry.type.shape.push_back(dim->integer);
+  bool ReadShape(const JsonReader& reader, TensorType& type) {
+    if (reader.IsArray() && reader.value().size > kMaxRank) {
+      reader.Error("too many dims", StrCat("at most ", kMaxRank), reader.Describe());
+      return false;
     }
-    ok = ok && CheckedByteSize(entry.type).has_value();
-    if (!ok) {
-      Error(value, StrCat("tensor '", entry.name, "': shape ", json_.RawText(value).substr(0, 80),
-                          " is not one of at most ", kMaxRank, " dims and ", kMaxBytes, " bytes"));
+    bool ok = true;
+    ok &= reader.ForEachElement([&](const JsonReader& element) {
+      const std::optional<int64_t> dim = element.Int(0, kMaxBytes);
+      ok &= dim.has_value();
+      if (dim.has_value()) type.shape.push_back(*dim);
+    });
+    if (ok && !CheckedByteSize(type).has_value()) {
+      reader.Error("the tensor is too large", StrCat("at most ", kMaxBytes, " bytes"),
+                   ToString(type));
+      return false;
     }
     return ok;
   }
 
-  bool ReadOffsets(const JsonValue& value, HeaderEntry& entry) {
-    const JsonValue* begin = value.size == 2 ? json_.FirstChild(value) : nullptr;
-    const JsonValue* end = begin != nullptr ? json_.Next(*begin) : nullptr;
-    if (end == nullptr || begin->kind != JsonKind::kInt || end->kind != JsonKind::kInt) {
-      Error(value, StrCat("tensor '", entry.name, "': data_offsets are not two integers"));
+  bool ReadOffsets(const JsonReader& reader, HeaderEntry& entry) {
+    std::vector<int64_t> offsets;
+    if (reader.IsArray() && reader.value().size == 2) {
+      reader.ForEachElement([&](const JsonReader& element) {
+        if (element.value().kind == JsonKind::kInt) offsets.push_back(element.value().integer);
+      });
+    }
+    if (offsets.size() != 2) {
+      reader.Error("wrong kind of value", "two integers, [begin, end]", reader.Text());
       return false;
     }
-    entry.begin = begin->integer;
-    entry.end = end->integer;
+    entry.begin = offsets[0];
+    entry.end = offsets[1];
     if (entry.begin < 0 || entry.end < entry.begin || entry.end > data_bytes_) {
-      Error(value, StrCat("tensor '", entry.name, "': data_offsets [", entry.begin, ", ", entry.end,
-                          "] pass the data, which have ", data_bytes_, " bytes"));
+      reader.Error("the data of this tensor are not in the file",
+                   StrCat("0 <= begin <= end <= ", data_bytes_, ", the bytes after the header"),
+                   StrCat("[", entry.begin, ", ", entry.end, "]"));
       return false;
     }
     if (entry.end - entry.begin != ByteSize(entry.type)) {
-      Error(value, StrCat("tensor '", entry.name, "': data_offsets hold ", entry.end - entry.begin,
-                          " bytes, but ", ToString(entry.type), " has ", ByteSize(entry.type)));
+      reader.Error("the data do not have the size of the tensor",
+                   StrCat(ByteSize(entry.type), " bytes for ", ToString(entry.type)),
+                   StrCat(entry.end - entry.begin));
       return false;
     }
     return true;
   }
 
-  const JsonDocument& json_;
+  const JsonReader root_;
   const int64_t data_bytes_;
-  Diagnostics diagnostics_;
 };
-
-absl::Status FileError(const std::string& path, int64_t offset, std::string_view message) {
-  return BadInputError(StrCat(path, ":byte ", offset, ": ", message));
-}
 
 }  // namespace
 
 absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
-  MILLRACE_ASSIGN_OR_RETURN(const MappedFile mapped, MapFile(path));
+  MILLRACE_ASSIGN_OR_RETURN(MappedFile mapped, MapFile(path));
+  return Open(std::move(mapped), path);
+}
+
+absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(MappedFile mapped, std::string path) {
   if (mapped.size < kLengthBytes) {
-    return FileError(path, 0, StrCat("not a safetensors file: it has ", mapped.size, " bytes"));
+    return BinaryFileError(path, 0, "not a safetensors file: too short",
+                           StrCat("at least ", kLengthBytes, " bytes"), StrCat(mapped.size));
   }
   const uint64_t length = LoadLittleEndian64(mapped.bytes.get());
-  if (length > static_cast<uint64_t>(std::min(kMaxHeaderBytes, mapped.size - kLengthBytes))) {
-    return FileError(path, 0,
-                     StrCat("the header is said to have ", length, " bytes; the file has ",
-                            mapped.size, ", and ", kMaxHeaderBytes, " are the limit"));
+  const int64_t most = std::min(kMaxHeaderBytes, mapped.size - kLengthBytes);
+  if (length > static_cast<uint64_t>(most)) {
+    return BinaryFileError(
+        path, 0, "not a safetensors file: the length of its header is not possible",
+        StrCat("at most ", most, " in a file of ", mapped.size, " bytes"), StrCat(length));
   }
   const int64_t header_bytes = static_cast<int64_t>(length);
   std::string header(reinterpret_cast<const char*>(mapped.bytes.get()) + kLengthBytes, length);
-  absl::StatusOr<JsonDocument> json =
-      JsonDocument::Parse(std::move(header), path, {.max_depth = 4, .max_bytes = kMaxHeaderBytes});
-  if (!json.ok()) return Annotate(json.status(), "the header is not JSON");
+  MILLRACE_ASSIGN_OR_RETURN(
+      const JsonDocument json,
+      JsonDocument::Parse(
+          std::move(header), path,
+          {.max_depth = 4, .max_bytes = kMaxHeaderBytes, .offset_in_file = kLengthBytes}));
 
   const int64_t data_begin = kLengthBytes + header_bytes;
   SafetensorsFile file;
-  file.path_ = path;
-  file.mapping_ = mapped.bytes;
-  HeaderReader reader(*json, mapped.size - data_begin);
-  std::vector<HeaderEntry> entries = reader.Read(file.metadata_);
-  MILLRACE_RETURN_IF_ERROR(reader.ToStatus());
-  reader.CheckCoverage(entries);
-  MILLRACE_RETURN_IF_ERROR(reader.ToStatus());
-  for (HeaderEntry& entry : entries) {
-    file.entries_[std::move(entry.name)] = {entry.type, data_begin + entry.begin};
+  file.mapping_ = std::move(mapped.bytes);
+  Diagnostics diagnostics;
+  HeaderReader reader(JsonReader(json, diagnostics), mapped.size - data_begin);
+  const std::vector<HeaderEntry> entries = reader.Read(file.metadata_);
+  MILLRACE_RETURN_IF_ERROR(diagnostics.ToStatus());
+  reader.CheckCoverage(entries, data_begin);
+  MILLRACE_RETURN_IF_ERROR(diagnostics.ToStatus());
+  for (const HeaderEntry& entry : entries) {
+    file.entries_[std::string(entry.name())] = {entry.type, data_begin + entry.begin};
   }
+  file.path_ = std::move(path);
   return file;
 }
 
@@ -235,6 +245,12 @@ std::vector<std::string> SafetensorsFile::names() const {
   std::vector<std::string> names;
   for (const auto& [name, entry] : entries_) names.push_back(name);
   return names;
+}
+
+std::optional<TensorType> SafetensorsFile::TypeOf(std::string_view name) const {
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) return std::nullopt;
+  return found->second.type;
 }
 
 absl::StatusOr<Tensor> SafetensorsFile::Get(std::string_view name) const {
@@ -250,8 +266,9 @@ absl::StatusOr<Tensor> SafetensorsFile::Get(std::string_view name) const {
   if (entry.type.dtype == DType::kBool) {
     for (size_t i = 0; i < size; ++i) {
       if (bytes[i] > std::byte{1}) {
-        return FileError(path_, entry.begin + static_cast<int64_t>(i),
-                         StrCat("a bool of tensor '", name, "' is neither 0 nor 1"));
+        return BinaryFileError(path_, entry.begin + static_cast<int64_t>(i),
+                               StrCat("a bool of tensor '", name, "'"), "0 or 1",
+                               StrCat(std::to_integer<int>(bytes[i])));
       }
     }
   }

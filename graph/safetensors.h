@@ -6,11 +6,13 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "graph/files.h"
 #include "graph/status.h"
 #include "graph/tensor.h"
 
@@ -21,10 +23,13 @@ class SafetensorsFile {
   // BadInputError (with byte offsets) for anything malformed: header longer than the file or than
   // 100 MB, unknown dtype, offsets that overlap, leave holes or pass the end, sizes that disagree.
   static absl::StatusOr<SafetensorsFile> Open(const std::string& path);
+  // The same for a file that is mapped already; `path` is for messages.
+  static absl::StatusOr<SafetensorsFile> Open(MappedFile mapped, std::string path);
 
   std::vector<std::string> names() const;  // sorted
+  std::optional<TensorType> TypeOf(std::string_view name) const;  // nullopt when absent
   // Shares the mapping, or copies where the file puts elements at odd places. BadInputError with
-  // the nearest name when absent.
+  // the nearest name when absent, and where a bool is neither 0 nor 1.
   absl::StatusOr<Tensor> Get(std::string_view name) const;
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   const std::string& path() const { return path_; }

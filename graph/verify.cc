@@ -10,7 +10,9 @@ constexpr int kMaxNesting = 32;
 
 class Verifier {
  public:
-  Verifier(const Graph& graph, Diagnostics& diagnostics) : g_(graph), diagnostics_(diagnostics) {}
+  Verifier(const Graph& graph, Diagnostics& diagnostics) : g_(graph), diagnostics_(diagnostics) {
+    for (const WeightFile& file : graph.weight_files) weight_keys_.insert(file.key);
+  }
 
   void Run(int depth) {
     nested_ = depth > 0;
@@ -154,12 +156,11 @@ class Verifier {
           Report(value, "its splat is not one element of its dtype");
         }
         break;
-      case DataSource::Kind::kFile: {
-        bool known = false;
-        for (const WeightFile& file : g_.weight_files) known |= file.key == source.file;
-        if (!known) Report(value, StrCat("the graph has no weight file '", source.file, "'"));
+      case DataSource::Kind::kFile:
+        if (!weight_keys_.contains(source.file)) {
+          Report(value, StrCat("the graph has no weight file '", source.file, "'"));
+        }
         break;
-      }
       case DataSource::Kind::kInit:
         break;
     }
@@ -249,6 +250,7 @@ class Verifier {
   const Graph& g_;
   Diagnostics& diagnostics_;
   bool nested_ = false;
+  absl::flat_hash_set<std::string> weight_keys_;
 };
 
 }  // namespace

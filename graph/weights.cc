@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <numbers>
+#include <set>
 
 #include "graph/files.h"
 #include "graph/strings.h"
@@ -190,28 +191,35 @@ absl::StatusOr<Tensor> GenerateInit(const TensorType& type, const Init& init) {
   return tensor;
 }
 
-absl::StatusOr<const SafetensorsFile*> WeightStore::Open(const std::string& key) {
-  const auto opened = files_.find(key);
-  if (opened != files_.end()) return &opened->second;
-  const auto& known = graph_->weight_files;
-  const auto found = std::find_if(known.begin(), known.end(),
-                                  [&](const WeightFile& file) { return file.key == key; });
-  if (found == known.end()) return BadInputError(StrCat("there is no weight file '", key, "'"));
+namespace {
 
-  MILLRACE_ASSIGN_OR_RETURN(const std::string path, ResolveInside(graph_->directory, found->path));
+absl::StatusOr<SafetensorsFile> OpenWeights(const Graph& graph, const std::string& key) {
+  const auto found = std::find_if(graph.weight_files.begin(), graph.weight_files.end(),
+                                  [&](const WeightFile& file) { return file.key == key; });
+  if (found == graph.weight_files.end()) {
+    return BadInputError(StrCat("there is no weight file '", key, "'"));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(MappedFile mapped, MapFileInside(graph.directory, found->path));
+  const std::string path = PathInside(graph.directory, found->path);
   if (!found->sha256.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(const MappedFile mapped, MapFile(path));
     const std::string hash = Sha256Hex(
         {reinterpret_cast<const char*>(mapped.bytes.get()), static_cast<size_t>(mapped.size)});
     if (hash != found->sha256) {
-      return BadInputError(StrCat("'", path,
-                                  "' is not the file that the graph was saved with: its "
-                                  "SHA-256 is ",
-                                  hash, ", expected ", found->sha256));
+      return BadInputError(StrCat("'", path, "' is not the file that the graph was saved with: ",
+                                  "its SHA-256 differs; expected ", found->sha256, ", found ",
+                                  hash));
     }
   }
-  MILLRACE_ASSIGN_OR_RETURN(SafetensorsFile file, SafetensorsFile::Open(path));
-  return &files_.emplace(key, std::move(file)).first->second;
+  return SafetensorsFile::Open(std::move(mapped), path);
+}
+
+}  // namespace
+
+absl::StatusOr<const SafetensorsFile*> WeightStore::Open(const std::string& key) {
+  auto opened = files_.find(key);
+  if (opened == files_.end()) opened = files_.emplace(key, OpenWeights(*graph_, key)).first;
+  MILLRACE_RETURN_IF_ERROR(opened->second.status());
+  return &*opened->second;
 }
 
 absl::StatusOr<Tensor> WeightStore::Get(ValueId id) {
@@ -247,6 +255,74 @@ absl::StatusOr<Tensor> WeightStore::Get(ValueId id) {
                ") are ", ToString(tensor->type())));
   }
   return tensor;
+}
+
+namespace {
+
+class WeightVerifier {
+ public:
+  WeightVerifier(const Graph& graph, std::string pointer, Diagnostics& diagnostics)
+      : graph_(graph), pointer_(std::move(pointer)), diagnostics_(diagnostics), store_(graph) {}
+
+  void Run() {
+    CheckList("params", graph_.params);
+    CheckList("constants", graph_.constants);
+    for (const Node& node : graph_.nodes) {
+      for (const Subgraph& sub : node.subgraphs) {
+        WeightVerifier(sub.graph,
+                       StrCat(pointer_, "/nodes/", node.file_index, "/graphs/", sub.name),
+                       diagnostics_)
+            .Run();
+      }
+    }
+  }
+
+ private:
+  void CheckList(std::string_view list, const std::vector<ValueId>& ids) {
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const Value& value = graph_.value(ids[i]);
+      if (value.data < 0 || graph_.data_of(ids[i]).kind != DataSource::Kind::kFile) continue;
+      Check(value, graph_.data_of(ids[i]), StrCat(pointer_, "/", list, "/", i, "/data"));
+    }
+  }
+
+  void Check(const Value& value, const DataSource& source, std::string pointer) {
+    Diagnostic d;
+    d.file = graph_.file;
+    d.position = value.position;
+    d.pointer = std::move(pointer);
+    const absl::StatusOr<const SafetensorsFile*> file = store_.Open(source.file);
+    if (!file.ok()) {
+      if (!refused_.insert(source.file).second) return;
+      d.message = StrCat("weight file '", source.file, "': ", file.status().message());
+      return diagnostics_.Add(std::move(d));
+    }
+    const std::optional<TensorType> type = (*file)->TypeOf(source.tensor_name);
+    if (!type.has_value()) {
+      d.message = StrCat("'", (*file)->path(), "' has no tensor '", source.tensor_name, "'");
+      if (!diagnostics_.full()) d.hint = DidYouMean(source.tensor_name, (*file)->names());
+    } else if (*type != value.type) {
+      d.message = StrCat("'", value.name, "' has another type than tensor '", source.tensor_name,
+                         "' of '", (*file)->path(), "'");
+      d.expected = ToString(value.type);
+      d.found = ToString(*type);
+    } else {
+      return;
+    }
+    diagnostics_.Add(std::move(d));
+  }
+
+  const Graph& graph_;
+  const std::string pointer_;
+  Diagnostics& diagnostics_;
+  WeightStore store_;
+  std::set<std::string> refused_;  // files told of
+};
+
+}  // namespace
+
+void VerifyWeights(const Graph& graph, Diagnostics& diagnostics, std::string_view pointer) {
+  WeightVerifier(graph, std::string(pointer), diagnostics).Run();
 }
 
 }  // namespace millrace

@@ -22,12 +22,18 @@ class WeightStore {
   // weight file with a "sha256" must have that hash: BadInputError.
   absl::StatusOr<Tensor> Get(ValueId value);
 
- private:
+  // The weight file of that key. Opened once, and refused once: later calls give the same answer.
   absl::StatusOr<const SafetensorsFile*> Open(const std::string& key);
 
+ private:
   const Graph* graph_;
-  std::map<std::string, SafetensorsFile> files_;
+  std::map<std::string, absl::StatusOr<SafetensorsFile>> files_;
 };
+
+// That all data that lie in weight files are there, and of the declared types; nested graphs
+// included. Reads headers only, unless a file is to have a certain hash. `pointer`: of the graph in
+// its file.
+void VerifyWeights(const Graph& graph, Diagnostics& diagnostics, std::string_view pointer = "");
 
 // BadInputError when data of this type cannot be made so: he_normal and xavier_uniform need rank 2
 // or more, all but zeros and ones a float dtype; ranges must be finite, low < high, std >= 0.

@@ -7,6 +7,9 @@
 namespace millrace {
 
 absl::StatusOr<int> NormalizeAxis(int64_t axis, int rank) {
+  if (rank == 0) {
+    return BadInputError(StrCat("axis ", axis, " is out of range: there are no dims"));
+  }
   if (axis < -rank || axis >= rank) {
     return BadInputError(StrCat("axis ", axis, " is out of range [", -rank, ",", rank, ")"));
   }

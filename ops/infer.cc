@@ -35,6 +35,12 @@ struct Result {
   TensorType type;
 };
 
+// "1 input and 2 outputs".
+std::string InputsAndOutputs(size_t inputs, size_t outputs) {
+  return StrCat(inputs, inputs == 1 ? " input and " : " inputs and ", outputs,
+                outputs == 1 ? " output" : " outputs");
+}
+
 // The node at hand, as an op's InferFn sees it.
 struct NodeContext final : InferContext {
   const Attrs* filled_attrs = nullptr;
@@ -103,10 +109,12 @@ class GraphWalk {
   void Run() {
     CheckDeclaredTypes();
     for (Node& node : graph_.nodes) InferNode(node);
+    CheckUpdates();
   }
 
  private:
   void CheckDeclaredTypes();
+  void CheckUpdates();
   void InferNode(Node& node);
   bool InferBodies(const OpDef& op, Node& node);
   bool InferBody(const Node& node, const CallForm& form, Subgraph& sub);
@@ -147,12 +155,29 @@ void GraphWalk::CheckDeclaredTypes() {
   }
 }
 
+// What a param is updated with has the param's type.
+void GraphWalk::CheckUpdates() {
+  for (size_t i = 0; i < graph_.updates.size(); ++i) {
+    const Value& param = graph_.value(graph_.updates[i].param);
+    const Value& value = graph_.value(graph_.updates[i].value);
+    if (!param.typed || !value.typed || param.type == value.type) continue;
+    diagnostics_.Add(
+        {.file = file_,
+         .position = param.position,
+         .pointer = StrCat("/updates/", i),
+         .message = StrCat("param '", param.name, "' is updated with another type"),
+         .expected = ToString(param.type),
+         .found = StrCat(ToString(value.type), " from ", Source(graph_.updates[i].value)),
+         .hint = ""});
+  }
+}
+
 void GraphWalk::InferNode(Node& node) {
   const OpDef* op = FindOp(node.op);
   if (op == nullptr) {
     return Report(node, {.pointer = "/op",
                          .message = StrCat("unknown op '", node.op, "'"),
-                         .hint = DidYouMeanOp(node.op)});
+                         .hint = diagnostics_.full() ? "" : DidYouMeanOp(node.op)});
   }
   if (!node.attrs.empty() || !op->attrs.empty()) CheckAttrs(*op, node.attrs, faults_);
 
@@ -271,10 +296,9 @@ bool GraphWalk::InferBody(const Node& node, const CallForm& form, Subgraph& sub)
 bool GraphWalk::BindInputs(const Node& node, const CallForm& form, Subgraph& sub) {
   Graph& body = sub.graph;
   if (body.inputs.size() != form.inputs.size() || body.outputs.size() != form.outputs.size()) {
-    Report(node,
-           {.message = StrCat("nested graph '", sub.name, "' does not fit the node"),
-            .expected = StrCat(form.inputs.size(), " inputs and ", form.outputs.size(), " outputs"),
-            .found = StrCat(body.inputs.size(), " and ", body.outputs.size())});
+    Report(node, {.message = StrCat("nested graph '", sub.name, "' does not fit the node"),
+                  .expected = InputsAndOutputs(form.inputs.size(), form.outputs.size()),
+                  .found = InputsAndOutputs(body.inputs.size(), body.outputs.size())});
     return false;
   }
   for (size_t i = 0; i < form.inputs.size(); ++i) {

@@ -248,7 +248,12 @@ const OpDef* FindOp(std::string_view name) {
   return it == Table().by_name.end() ? nullptr : it->second;
 }
 
-std::string DidYouMeanOp(std::string_view name) { return DidYouMean(name, Table().names); }
+std::string DidYouMeanOp(std::string_view name) {
+  const std::string hint = DidYouMean(name, Table().names);
+  const size_t dot = name.rfind('.');
+  if (!hint.empty() || dot == std::string_view::npos) return hint;
+  return DidYouMean(name.substr(dot + 1), Table().names);  // "vendor.Relu"
+}
 
 const OpTraitsTable& AllOpTraits() { return Table().traits; }
 

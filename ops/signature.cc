@@ -42,6 +42,18 @@ std::optional<AttrValue> Convert(const AttrValue& value, AttrKind kind) {
   return std::nullopt;
 }
 
+// "int 2", "string 'last'", "list of ints".
+std::string DescribeAttr(const AttrValue& value) {
+  constexpr size_t kMaxShown = 40;
+  const std::string_view kind = AttrKindName(KindOf(value));
+  if (const auto* i = std::get_if<int64_t>(&value)) return StrCat(kind, " ", *i);
+  if (const auto* d = std::get_if<double>(&value)) return StrCat(kind, " ", *d);
+  if (const auto* s = std::get_if<std::string>(&value)) {
+    return StrCat(kind, " '", s->substr(0, kMaxShown), s->size() > kMaxShown ? "..." : "", "'");
+  }
+  return std::string(kind);
+}
+
 std::string JoinChoices(const std::vector<std::string>& choices) {
   return StrCat("one of '", absl::StrJoin(choices, "', '"), "'");
 }
@@ -102,7 +114,7 @@ void CheckAttrs(const OpDef& op, Attrs& attrs, std::vector<SignatureFault>& faul
         faults.push_back({.pointer = StrCat("/attrs/", name),
                           .message = StrCat("attribute '", name, "' has the wrong kind"),
                           .expected = std::string(AttrKindName(spec->kind)),
-                          .found = std::string(AttrKindName(KindOf(value)))});
+                          .found = DescribeAttr(value)});
       }
     } else if (!spec->choices.empty()) {
       const std::string& s = std::get<std::string>(value);

@@ -1,8 +1,10 @@
 // The file is read twice: once to check it and count rows, so that the result is allocated once and
 // only when the file is known to hold that much (a compressed file can claim to grow a
-// thousandfold), and once to fill it.
+// thousandfold), and once to fill it. Reading stops where there are more numbers than the caller
+// can use, and where a compressed file turns out to be a bomb.
 #include "runtime/csv_reader.h"
 
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -17,24 +19,42 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/charconv.h"
 #include "graph/diagnostics.h"
+#include "graph/files.h"
 #include "graph/strings.h"
 
 namespace millrace {
 namespace {
 
 constexpr int kChunkBytes = 1 << 16;
-constexpr size_t kLongestLine = size_t{1} << 24;  // bytes
+constexpr size_t kLongestLine = size_t{1} << 20;  // bytes
+// Compressed text of numbers is a third to a tenth of its size, of zeros a hundredth. A file may
+// grow so much beyond what costs nothing anyway.
+constexpr int64_t kMostGrowth = 200;
+constexpr int64_t kSmallText = int64_t{1} << 26;
+
+absl::Status LineError(const std::string& path, int32_t line, size_t column,
+                       std::string_view message, std::string_view expected,
+                       std::string_view found = "", std::string_view hint = "") {
+  Diagnostic diagnostic;
+  diagnostic.file = path;
+  diagnostic.position = {line, static_cast<int32_t>(column)};
+  diagnostic.message = message;
+  diagnostic.expected = expected;
+  diagnostic.found = found;
+  diagnostic.hint = hint;
+  return BadInputError(FormatDiagnostic(diagnostic));
+}
 
 // Plain or compressed text, line after line.
 class LineReader {
  public:
   static absl::StatusOr<LineReader> Open(const std::string& path) {
+    MILLRACE_ASSIGN_OR_RETURN(const int fd, OpenRegularFile(path));
     LineReader reader;
-    errno = 0;
-    reader.file_.reset(gzopen(path.c_str(), "rb"));
+    reader.file_.reset(gzdopen(fd, "rb"));
     if (reader.file_ != nullptr) return reader;
-    const std::string why = errno != 0 ? std::strerror(errno) : "no memory";
-    return MissingFileError(StrCat(path, ": cannot open: ", why));
+    close(fd);
+    return OutOfMemoryError(StrCat("no memory to read '", path, "'"));
   }
 
   // False at the end, and on errors: see status().
@@ -49,7 +69,7 @@ class LineReader {
       }
       line_.push_back(static_cast<char>(c));
     }
-    return !line_.empty() && size_ >= 0;
+    return !line_.empty() && size_ >= 0 && ZlibError() == Z_OK;
   }
 
   // Without its end, which is \n or \r\n.
@@ -57,12 +77,25 @@ class LineReader {
   int32_t number() const { return number_; }
 
   absl::Status status(const std::string& path) const {
-    if (too_long_) return BadInputError(StrCat(path, ":", number_, ": the line is too long"));
-    int code = Z_OK;
-    const char* message = gzerror(file_.get(), &code);
-    if (code == Z_OK || code == Z_STREAM_END) return absl::OkStatus();
-    // A directory opens, but does not read.
-    return BadInputError(StrCat(path, ": ", code == Z_ERRNO ? std::strerror(errno) : message));
+    if (too_long_) {
+      return LineError(path, number_, 1, "the line is too long",
+                       StrCat("at most ", kLongestLine, " bytes"));
+    }
+    const int64_t offset = gzoffset(file_.get());
+    if (bomb_) {
+      return BinaryFileError(path, offset, "the file grows too much when decompressed",
+                             StrCat("at most ", kMostGrowth, " times its size"),
+                             StrCat(text_bytes_, " bytes so far"),
+                             "if that is meant, decompress it first");
+    }
+    const int code = ZlibError();
+    if (code == Z_OK) return absl::OkStatus();
+    if (code == Z_ERRNO) {
+      return BadInputError(StrCat("cannot read '", path, "': ", std::strerror(errno)));
+    }
+    return BinaryFileError(path, offset,
+                           code == Z_BUF_ERROR ? "the compressed data end too early"
+                                               : "the compressed data are spoiled");
   }
 
  private:
@@ -70,10 +103,20 @@ class LineReader {
     void operator()(gzFile file) const { gzclose(file); }
   };
 
+  // Z_OK also at the end.
+  int ZlibError() const {
+    int code = Z_OK;
+    gzerror(file_.get(), &code);
+    return code == Z_STREAM_END ? Z_OK : code;
+  }
+
   int NextByte() {
     if (at_ == size_) {
       at_ = 0;
       size_ = gzread(file_.get(), chunk_.data(), kChunkBytes);
+      text_bytes_ += std::max(size_, 0);
+      bomb_ = text_bytes_ > kSmallText && text_bytes_ / kMostGrowth > gzoffset(file_.get());
+      if (bomb_) size_ = -1;
     }
     return at_ < size_ ? static_cast<unsigned char>(chunk_[at_++]) : -1;
   }
@@ -84,6 +127,8 @@ class LineReader {
   std::string line_;
   int32_t number_ = 0;
   bool too_long_ = false;
+  int64_t text_bytes_ = 0;  // decompressed
+  bool bomb_ = false;
 };
 
 // One pass over the file.
@@ -91,8 +136,8 @@ class CsvScan {
  public:
   using Visit = absl::FunctionRef<void(float)>;
 
-  CsvScan(const std::string& path, int first_column, int last_column)
-      : path_(path), first_(first_column), last_(last_column) {}
+  CsvScan(const std::string& path, int first_column, int last_column, int64_t max_elements)
+      : path_(path), first_(first_column), last_(last_column), max_elements_(max_elements) {}
 
   int64_t rows() const { return rows_; }
 
@@ -120,12 +165,17 @@ class CsvScan {
     }
     if (rows_ == 0) width_ = fields;
     if (fields != width_) {
-      return Error(number, 1, StrCat("a row of ", fields, " fields"),
-                   StrCat(width_, " as in the first row"));
+      return LineError(path_, number, 1, "the row is not as long as the first",
+                       StrCat(width_, " fields"), StrCat(fields));
     }
     if (fields <= last_) {
-      return Error(number, 1, StrCat("a row of ", fields, " fields"),
-                   StrCat("more, since column ", last_, " (from 0) was asked for"));
+      return LineError(path_, number, 1, StrCat("the row has no column ", last_, " (from 0)"),
+                       StrCat("at least ", last_ + 1, " fields"), StrCat(fields));
+    }
+    const int64_t columns = int64_t{last_} - first_ + 1;
+    if (rows_ >= max_elements_ / columns) {
+      return LineError(path_, number, 1, "more rows than can be used",
+                       StrCat("at most ", max_elements_ / columns));
     }
     return absl::OkStatus();
   }
@@ -137,45 +187,46 @@ class CsvScan {
     const auto parsed =
         absl::from_chars(text.data() + (plus ? 1 : 0), text.data() + text.size(), value);
     if (parsed.ptr != text.data() + text.size() || parsed.ec == std::errc::invalid_argument) {
-      return Error(line, column, StrCat("found '", text.substr(0, 40), "'"), "a number");
+      const bool title = line == 1 && !text.empty() && absl::ascii_isalpha(text[0]);
+      return LineError(path_, line, column,
+                       text.empty() ? "the field is empty" : "the field is not a number",
+                       "a number", text.empty() ? "" : Shown(text),
+                       title ? "if the first line names the columns, take it out" : "");
     }
     if (parsed.ec == std::errc::result_out_of_range && std::abs(value) > 1) {
-      return Error(line, column, StrCat("found '", text.substr(0, 40), "'"),
-                   "a number in the range of f32");
+      return LineError(path_, line, column, "out of range", "a number in the range of f32",
+                       Shown(text));
     }
     visit(value);
     return absl::OkStatus();
   }
 
-  absl::Status Error(int32_t line, size_t column, std::string_view message,
-                     std::string_view expected) const {
-    Diagnostic diagnostic;
-    diagnostic.file = path_;
-    diagnostic.position = {line, static_cast<int32_t>(column)};
-    diagnostic.message = message;
-    diagnostic.expected = expected;
-    return BadInputError(FormatDiagnostic(diagnostic));
+  static std::string Shown(absl::string_view field) {
+    constexpr size_t kMost = 40;
+    return StrCat("'", field.substr(0, kMost), field.size() > kMost ? "..." : "", "'");
   }
 
   const std::string& path_;
   const int first_, last_;
+  const int64_t max_elements_;
   int64_t rows_ = 0;
   int64_t width_ = 0;  // fields of the first row
 };
 
 }  // namespace
 
-absl::StatusOr<Tensor> ReadCsv(const std::string& path, int first_column, int last_column) {
+absl::StatusOr<Tensor> ReadCsv(const std::string& path, int first_column, int last_column,
+                               int64_t max_elements) {
   if (first_column < 0 || last_column < first_column) {
     return UsageError(StrCat("columns ", first_column, " to ", last_column, " of ", path));
   }
-  CsvScan count(path, first_column, last_column);
+  CsvScan count(path, first_column, last_column, max_elements);
   MILLRACE_RETURN_IF_ERROR(count.Run([](float) {}));
   const TensorType type{DType::kF32, {count.rows(), int64_t{last_column} - first_column + 1}};
   MILLRACE_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(type));
   const std::span<float> values = tensor.mutable_data<float>();
   size_t next = 0;
-  CsvScan fill(path, first_column, last_column);
+  CsvScan fill(path, first_column, last_column, max_elements);
   MILLRACE_RETURN_IF_ERROR(fill.Run([&](float value) {
     if (next < values.size()) values[next++] = value;
   }));

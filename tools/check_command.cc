@@ -3,6 +3,7 @@
 #include "graph/check/check.h"
 #include "graph/plan_json.h"
 #include "graph/strings.h"
+#include "graph/weights.h"
 #include "ops/op_def.h"
 #include "tools/binding.h"
 #include "tools/command.h"
@@ -27,9 +28,18 @@ Json Header(const CheckOptions& options, bool ok) {
   return document;
 }
 
-absl::Status CheckGraphFile(const CheckOptions& options) {
+// The graph, if it and its weight files are right.
+absl::StatusOr<Graph> LoadWholeGraph(const CheckOptions& options, const ModelFile& file) {
+  MILLRACE_ASSIGN_OR_RETURN(Graph graph, LoadInferredGraph(file, options.sets));
+  Diagnostics diagnostics;
+  VerifyWeights(graph, diagnostics);
+  MILLRACE_RETURN_IF_ERROR(diagnostics.ToStatus());
+  return graph;
+}
+
+absl::Status CheckGraphFile(const CheckOptions& options, const ModelFile& file) {
   if (!options.machine.empty()) return UsageError("--machine: only plans are made for a machine");
-  const absl::StatusOr<Graph> graph = LoadInferredGraph(options.file, options.sets);
+  const absl::StatusOr<Graph> graph = LoadWholeGraph(options, file);
   if (absl::IsInvalidArgument(graph.status())) return graph.status();  // the command, not the file
   if (options.json) {
     Json document = Header(options, graph.ok());
@@ -44,9 +54,12 @@ absl::Status CheckGraphFile(const CheckOptions& options) {
   return graph.status();
 }
 
-absl::Status CheckPlanFile(const CheckOptions& options) {
+absl::Status CheckPlanFile(const CheckOptions& options, const ModelFile& file) {
   if (!options.sets.empty()) return UsageError("--set: the symbols of a plan are bound already");
-  MILLRACE_ASSIGN_OR_RETURN(const PlanBundle plan, LoadPlan(options.file));
+  MILLRACE_ASSIGN_OR_RETURN(const PlanBundle plan, ParsePlanJson(*file.document));
+  Diagnostics diagnostics;
+  VerifyWeights(plan.graph, diagnostics, "/graph");
+  MILLRACE_RETURN_IF_ERROR(diagnostics.ToStatus());
   std::optional<MachineSpec> machine;
   if (!options.machine.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(machine, LoadMachine(options.machine));
@@ -71,8 +84,9 @@ absl::Status CheckPlanFile(const CheckOptions& options) {
 }
 
 absl::Status Check(const CheckOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const ModelFileKind kind, DetectModelFile(options.file));
-  return kind == ModelFileKind::kPlan ? CheckPlanFile(options) : CheckGraphFile(options);
+  MILLRACE_ASSIGN_OR_RETURN(const ModelFile file, OpenModelFile(options.file));
+  return file.kind == ModelFileKind::kPlan ? CheckPlanFile(options, file)
+                                           : CheckGraphFile(options, file);
 }
 
 void DeclareOptions(OptionList& list, CheckOptions& options) {

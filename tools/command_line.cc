@@ -39,6 +39,15 @@ absl::Status UnknownArguments(const CLI::App& command) {
   return UsageError(message);
 }
 
+// An empty value would pass for an option that was not given.
+CLI::Validator NotEmpty() {
+  return CLI::Validator(
+      [](const std::string& value) {
+        return std::string(value.empty() ? "the value is empty" : "");
+      },
+      "");
+}
+
 // The range is for error messages, not for the help.
 template <typename Int>
 void AddCount(CLI::App& command, const std::string& name, Int& value, Int min, Int max,
@@ -54,17 +63,20 @@ void AddCount(CLI::App& command, const std::string& name, Int& value, Int min, I
 
 void OptionList::Text(const std::string& name, const std::string& form, std::string& value,
                       const std::string& doc) {
-  command_.add_option(name, value, doc)->type_name(form);
+  command_.add_option(name, value, doc)->type_name(form)->check(NotEmpty());
 }
 
 void OptionList::RequiredText(const std::string& name, const std::string& form, std::string& value,
                               const std::string& doc) {
-  command_.add_option(name, value, doc)->type_name(form)->required();
+  command_.add_option(name, value, doc)->type_name(form)->check(NotEmpty())->required();
 }
 
 void OptionList::Repeated(const std::string& name, const std::string& form,
                           std::vector<std::string>& values, const std::string& doc) {
-  command_.add_option(name, values, doc)->type_name(form)->allow_extra_args(false);
+  command_.add_option(name, values, doc)
+      ->type_name(form)
+      ->check(NotEmpty())
+      ->allow_extra_args(false);
 }
 
 void OptionList::Several(const std::string& name, const std::string& form,

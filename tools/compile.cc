@@ -4,6 +4,7 @@
 
 #include "graph/plan_json.h"
 #include "graph/strings.h"
+#include "graph/weights.h"
 #include "tools/binding.h"
 #include "tools/model_file.h"
 #include "tools/plan_devices.h"
@@ -42,9 +43,10 @@ void AddPlanningOptions(OptionList& list, PlanningOptions& options) {
   list.AtMostOne({"--machine", "--cpu-devices"});
 }
 
-absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options, MachineSpec machine,
-                                           const Target& target) {
-  MILLRACE_ASSIGN_OR_RETURN(Graph graph, LoadInferredGraph(options.file, options.sets));
+namespace {
+
+absl::StatusOr<PlanForMachine> CompileGraph(Graph graph, const PlanningOptions& options,
+                                            MachineSpec machine, const Target& target) {
   PlanForMachine result;
   result.machine = std::move(machine);
   CompileOptions compile;
@@ -57,19 +59,49 @@ absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options, Machi
   return result;
 }
 
-absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options) {
+absl::StatusOr<PlanForMachine> CompileGraph(Graph graph, const PlanningOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(MachineSpec machine,
                             LoadMachineOrDetect(options.machine, std::max(1, options.cpu_devices)));
   const std::string device = options.device.empty() ? CompileOptions().device : options.device;
   MILLRACE_ASSIGN_OR_RETURN(const auto kind_and_index, ParseDeviceName(device));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Target> target,
                             MakeTarget(kind_and_index.first, options.threads));
-  return CompileFile(options, std::move(machine), *target);
+  return CompileGraph(std::move(graph), options, std::move(machine), *target);
 }
 
-absl::StatusOr<PlanForMachine> LoadOrCompile(const PlanningOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const ModelFileKind kind, DetectModelFile(options.file));
-  if (kind == ModelFileKind::kGraph) return CompileFile(options);
+// That the weights are there, before any work is done.
+absl::Status CheckWeights(const Graph& graph, std::string_view pointer) {
+  Diagnostics diagnostics;
+  VerifyWeights(graph, diagnostics, pointer);
+  return diagnostics.ToStatus();
+}
+
+absl::StatusOr<Graph> LoadPlannedGraph(const PlanningOptions& options, const ModelFile& file) {
+  MILLRACE_ASSIGN_OR_RETURN(Graph graph, LoadInferredGraph(file, options.sets));
+  if (options.needs_weights) MILLRACE_RETURN_IF_ERROR(CheckWeights(graph, ""));
+  return graph;
+}
+
+}  // namespace
+
+absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options, const ModelFile& file,
+                                           MachineSpec machine, const Target& target) {
+  MILLRACE_ASSIGN_OR_RETURN(Graph graph, LoadPlannedGraph(options, file));
+  return CompileGraph(std::move(graph), options, std::move(machine), target);
+}
+
+absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(const ModelFile file, OpenModelFile(options.file));
+  MILLRACE_ASSIGN_OR_RETURN(Graph graph, LoadPlannedGraph(options, file));
+  return CompileGraph(std::move(graph), options);
+}
+
+absl::StatusOr<PlanForMachine> LoadOrCompile(const PlanningOptions& options,
+                                             const ModelFile& file) {
+  if (file.kind != ModelFileKind::kPlan) {
+    MILLRACE_ASSIGN_OR_RETURN(Graph graph, LoadPlannedGraph(options, file));
+    return CompileGraph(std::move(graph), options);
+  }
   const char* refused = !options.sets.empty()      ? "--set"
                         : !options.device.empty()  ? "--device"
                         : options.threads != 0     ? "--threads"
@@ -80,7 +112,10 @@ absl::StatusOr<PlanForMachine> LoadOrCompile(const PlanningOptions& options) {
                              "' is a plan, where this is settled; give it the graph instead"));
   }
   PlanForMachine result;
-  MILLRACE_ASSIGN_OR_RETURN(result.plan, LoadPlan(options.file));
+  MILLRACE_ASSIGN_OR_RETURN(result.plan, ParsePlanJson(*file.document));
+  if (options.needs_weights) {
+    MILLRACE_RETURN_IF_ERROR(CheckWeights(result.plan.graph, "/graph"));
+  }
   MILLRACE_ASSIGN_OR_RETURN(const int cpu_devices, CpuDevicesFor(result.plan));
   MILLRACE_ASSIGN_OR_RETURN(result.machine, LoadMachineOrDetect(options.machine, cpu_devices));
   return result;

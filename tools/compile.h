@@ -8,6 +8,7 @@
 #include "graph/machine.h"
 #include "passes/pipeline.h"
 #include "tools/command_line.h"
+#include "tools/model_file.h"
 
 namespace millrace {
 
@@ -19,6 +20,7 @@ struct PlanningOptions {
   std::string device;             // empty: "cpu:0"
   int threads = 0;                // 0: the device's
   std::vector<std::string> sets;  // "N=8"
+  bool needs_weights = false;     // no option: weight files are looked at before any work is done
 };
 void AddPlanningOptions(OptionList& list, PlanningOptions& options);
 
@@ -30,14 +32,14 @@ struct PlanForMachine {
 
 // Loads, infers and compiles a graph file.
 absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options);
-// The same for a machine and a target that are there already.
-absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options, MachineSpec machine,
-                                           const Target& target);
+// The same for a file, a machine and a target that are there already.
+absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options, const ModelFile& file,
+                                           MachineSpec machine, const Target& target);
 
 // A plan file as it is, with this machine split into the cpu devices it names; or a graph file
 // compiled. UsageError for options that a finished plan could not honour (--set, --device,
 // --threads, --cpu-devices).
-absl::StatusOr<PlanForMachine> LoadOrCompile(const PlanningOptions& options);
+absl::StatusOr<PlanForMachine> LoadOrCompile(const PlanningOptions& options, const ModelFile& file);
 
 }  // namespace millrace
 

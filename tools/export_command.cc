@@ -1,4 +1,5 @@
 // `millrace export`: a graph in a format of others: ONNX.
+#include "graph/files.h"
 #include "graph/strings.h"
 #include "ops/onnx/onnx.h"
 #include "tools/command.h"
@@ -22,6 +23,7 @@ absl::Status Export(const ExportOptions& options) {
   if (options.format != "onnx") {
     return UsageError(StrCat("--to ", options.format, ": expected onnx"));
   }
+  MILLRACE_RETURN_IF_ERROR(Annotate(CheckCanWrite(options.output), "--output"));
   MILLRACE_ASSIGN_OR_RETURN(const auto symbols, ParseSymbols(options.sets));
   MILLRACE_ASSIGN_OR_RETURN(Graph graph, LoadInferredGraph(options.file, options.sets));
   FixSymbols(symbols, graph);

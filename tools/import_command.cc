@@ -2,6 +2,7 @@
 #include <map>
 
 #include "absl/strings/str_join.h"
+#include "graph/files.h"
 #include "graph/graph_json.h"
 #include "graph/strings.h"
 #include "ops/onnx/onnx.h"
@@ -30,6 +31,7 @@ std::vector<std::string> SymbolNames(const Graph& graph) {
 }
 
 absl::Status Import(const ImportOptions& options) {
+  MILLRACE_RETURN_IF_ERROR(Annotate(CheckCanWrite(options.output), "--output"));
   OnnxImportOptions import;
   MILLRACE_ASSIGN_OR_RETURN(import.symbols, ParseSymbols(options.sets));
   import.allow_open_symbols = true;

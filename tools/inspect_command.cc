@@ -17,8 +17,8 @@ struct InspectOptions {
   bool text = false, dot = false, json = false;
 };
 
-absl::Status InspectGraph(const InspectOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const Graph graph, LoadInferredGraph(options.file, options.sets));
+absl::Status InspectGraph(const InspectOptions& options, const ModelFile& file) {
+  MILLRACE_ASSIGN_OR_RETURN(const Graph graph, LoadInferredGraph(file, options.sets));
   if (options.text) {
     Print(ToText(graph));
   } else if (options.dot) {
@@ -31,9 +31,9 @@ absl::Status InspectGraph(const InspectOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status InspectPlan(const InspectOptions& options) {
+absl::Status InspectPlan(const InspectOptions& options, const ModelFile& file) {
   if (!options.sets.empty()) return UsageError("--set: the symbols of a plan are bound already");
-  MILLRACE_ASSIGN_OR_RETURN(const PlanBundle plan, LoadPlan(options.file));
+  MILLRACE_ASSIGN_OR_RETURN(const PlanBundle plan, ParsePlanJson(*file.document));
   if (options.text) {
     Print(ToText(plan));
   } else if (options.dot) {
@@ -47,8 +47,9 @@ absl::Status InspectPlan(const InspectOptions& options) {
 }
 
 absl::Status Inspect(const InspectOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const ModelFileKind kind, DetectModelFile(options.file));
-  return kind == ModelFileKind::kPlan ? InspectPlan(options) : InspectGraph(options);
+  MILLRACE_ASSIGN_OR_RETURN(const ModelFile file, OpenModelFile(options.file));
+  return file.kind == ModelFileKind::kPlan ? InspectPlan(options, file)
+                                           : InspectGraph(options, file);
 }
 
 void DeclareOptions(OptionList& list, InspectOptions& options) {

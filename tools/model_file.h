@@ -1,29 +1,38 @@
-// Model files as the user names them: a graph or a plan, told apart by their "format".
+// Model files as the user names them: graphs, plans and ONNX models.
 #ifndef MILLRACE_TOOLS_MODEL_FILE_H_
 #define MILLRACE_TOOLS_MODEL_FILE_H_
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/json_document.h"
 #include "graph/status.h"
 
 namespace millrace {
 
-enum class ModelFileKind { kGraph, kPlan };
+enum class ModelFileKind { kGraph, kPlan, kOnnx };
 
-// ".onnx" files are graphs. Of others, reads no further than the "format" member, which comes first in files of our own. What is not
-// JSON, or says nothing, is taken for a graph: its loader tells what is wrong. BadInputError for
-// another "millrace-..." format.
-absl::StatusOr<ModelFileKind> DetectModelFile(const std::string& path);
+// A file that was told apart by its name (".onnx") or its "format", and read: only once, so that it
+// may be a pipe.
+struct ModelFile {
+  ModelFileKind kind = ModelFileKind::kGraph;
+  std::string path;
+  std::optional<JsonDocument> document;  // but for kOnnx
+};
+
+// BadInputError for what is not JSON, and for formats other than "millrace-graph" and
+// "millrace-plan". A document without a format is taken for a graph: its loader tells what is wrong.
+absl::StatusOr<ModelFile> OpenModelFile(const std::string& path);
 
 // "--set N=8" arguments by name; UsageError for malformed or repeated ones.
 absl::StatusOr<std::map<std::string, int64_t>> ParseSymbols(const std::vector<std::string>& sets);
 
-bool IsOnnxFile(const std::string& path);  // by its name
-
 // A graph file or an ONNX model; loaded, verified and inferred: every value has a type.
+absl::StatusOr<Graph> LoadInferredGraph(const ModelFile& file,
+                                        const std::vector<std::string>& sets);
 absl::StatusOr<Graph> LoadInferredGraph(const std::string& path,
                                         const std::vector<std::string>& sets);
 

@@ -2,6 +2,7 @@
 #include <map>
 
 #include "graph/check/check.h"
+#include "graph/files.h"
 #include "graph/graph_json.h"
 #include "graph/plan_json.h"
 #include "graph/strings.h"
@@ -54,6 +55,9 @@ Json RewritesToJson(const std::vector<RewriteRecord>& records) {
 }
 
 absl::Status RunPlan(const PlanOptions& options) {
+  if (!options.output.empty()) {
+    MILLRACE_RETURN_IF_ERROR(Annotate(CheckCanWrite(options.output), "--output"));
+  }
   MILLRACE_ASSIGN_OR_RETURN(PlanForMachine result, CompileFile(options.planning));
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<CostTable> costs, LoadCosts(options.planning));
   const CheckReport report = CheckPlan(result.plan, AllOpTraits(), &result.machine);

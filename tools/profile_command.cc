@@ -39,7 +39,8 @@ absl::StatusOr<std::vector<KernelSample>> CollectKernels(const ProfileOptions& o
     planning.file = file;
     planning.sets = options.sets;
     planning.threads = options.threads;
-    MILLRACE_ASSIGN_OR_RETURN(const PlanForMachine planned, LoadOrCompile(planning));
+    MILLRACE_ASSIGN_OR_RETURN(const ModelFile model, OpenModelFile(file));
+    MILLRACE_ASSIGN_OR_RETURN(const PlanForMachine planned, LoadOrCompile(planning, model));
     const CheckReport check = CheckPlan(planned.plan, AllOpTraits(), /*machine=*/nullptr);
     if (!check.ok()) return CheckFailedError(FormatReport(check));
     for (KernelSample& sample : KernelsOf(planned.plan)) all.push_back(std::move(sample));

@@ -62,7 +62,7 @@ absl::Status RunSteps(const RunOptions& options, Session& session, Tracer& trace
     const Stopwatch watch;
     MILLRACE_RETURN_IF_ERROR(session.Run());
     if (i >= 0) report.step_us.push_back(watch.ElapsedUs());
-    if (Interrupted()) return absl::CancelledError("interrupted");
+    if (InterruptedExitCode() != 0) return absl::CancelledError("interrupted");
   }
   return session.Finish();
 }
@@ -110,9 +110,15 @@ absl::Status CollectResults(const RunOptions& options, const RunRequest& request
 absl::Status Run(const RunOptions& options) {
   RunReport report;
   MILLRACE_ASSIGN_OR_RETURN(const RunRequest request, ParseRunRequest(options.request));
+  if (!options.trace.empty()) {
+    MILLRACE_RETURN_IF_ERROR(Annotate(CheckCanWrite(options.trace), "--trace"));
+  }
 
   const Stopwatch load;
-  MILLRACE_ASSIGN_OR_RETURN(PlanForMachine planned, LoadOrCompile(options.planning));
+  PlanningOptions planning = options.planning;
+  planning.needs_weights = true;
+  MILLRACE_ASSIGN_OR_RETURN(const ModelFile file, OpenModelFile(planning.file));
+  MILLRACE_ASSIGN_OR_RETURN(PlanForMachine planned, LoadOrCompile(planning, file));
   const MachineSpec& machine = planned.machine;
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<CostTable> costs, LoadCosts(options.planning));
   MILLRACE_ASSIGN_OR_RETURN(CheckedPlan checked,

@@ -1,6 +1,7 @@
 #include "tools/run_request.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
@@ -13,10 +14,10 @@ namespace {
 absl::StatusOr<std::vector<ValueSpec>> ParseSpecs(std::string_view option,
                                                   const std::vector<std::string>& texts) {
   std::vector<ValueSpec> specs;
+  std::set<std::string> names;
   for (const std::string& text : texts) {
     MILLRACE_ASSIGN_OR_RETURN(ValueSpec spec, ParseValueSpec(option, text));
-    const bool twice = std::any_of(specs.begin(), specs.end(),
-                                   [&](const ValueSpec& other) { return other.name == spec.name; });
+    const bool twice = !names.insert(spec.name).second;
     if (twice) return UsageError(StrCat(option, " ", text, ": '", spec.name, "' is given twice"));
     specs.push_back(std::move(spec));
   }
@@ -132,10 +133,11 @@ absl::StatusOr<RunData> ReadRunData(const RunRequest& request, const PlanBundle&
   MILLRACE_ASSIGN_OR_RETURN(data.inputs, ReadInputs(request, plan));
   for (const ValueSpec& spec : request.expects) {
     const ValueId id = ResultNamed(plan.graph, spec.name);
+    const TensorType bound = StackedType(plan, id);
     // Where only a bound is known, the true type is compared after the run.
     absl::StatusOr<Tensor> tensor = plan.graph.value(id).bounded
-                                        ? ReadValue("--expect", spec)
-                                        : ReadValue("--expect", spec, StackedType(plan, id));
+                                        ? ReadValue("--expect", spec, NumElements(bound.shape))
+                                        : ReadValue("--expect", spec, bound);
     MILLRACE_RETURN_IF_ERROR(tensor.status());
     data.expected.push_back(*std::move(tensor));
   }
@@ -145,7 +147,7 @@ absl::StatusOr<RunData> ReadRunData(const RunRequest& request, const PlanBundle&
       return UsageError(StrCat("--labels ", spec.name, "=...: expected an output of shape [rows, ",
                                "classes], found ", ToString(scores)));
     }
-    MILLRACE_ASSIGN_OR_RETURN(Tensor labels, ReadValue("--labels", spec));
+    MILLRACE_ASSIGN_OR_RETURN(Tensor labels, ReadValue("--labels", spec, scores.shape[0]));
     if (labels.num_elements() != scores.shape[0]) {
       return UsageError(StrCat("--labels ", spec.name, "=", spec.spec, ": expected ",
                                scores.shape[0], " labels, found ", labels.num_elements()));

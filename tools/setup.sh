@@ -30,6 +30,7 @@ packages=$(cat << 'END'
   ? python3-jsonschema | python:jsonschema                  | a test: the graph file schema
   ? ccache           | ccache                               | quick rebuilds
   ? mold             | mold                                 | quick links
+  ? clang            | clang++                              | fuzz targets (tools/fuzz.sh)
   ? clang-format     | clang-format                         | formatting, for contributors
 END
 )

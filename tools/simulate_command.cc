@@ -44,7 +44,7 @@ MachineSpec WithoutMemoryLimits(MachineSpec machine) {
   return machine;
 }
 
-absl::StatusOr<Subject> PlanGraph(PlanningOptions options) {
+absl::StatusOr<Subject> PlanGraph(PlanningOptions options, const ModelFile& file) {
   Subject subject;
   MILLRACE_ASSIGN_OR_RETURN(MachineSpec machine,
                             LoadMachineOrDetect(options.machine, std::max(1, options.cpu_devices)));
@@ -56,9 +56,9 @@ absl::StatusOr<Subject> PlanGraph(PlanningOptions options) {
         StrCat("(", StdView(target.status().message()), "; planned with one kernel a node)");
     target = std::make_unique<AnalyticTarget>(device.first);
   }
-  absl::StatusOr<PlanForMachine> planned = CompileFile(options, machine, **target);
+  absl::StatusOr<PlanForMachine> planned = CompileFile(options, file, machine, **target);
   if (ExitCode(planned.status()) == ExitCode(InfeasibleError(""))) {
-    planned = CompileFile(options, WithoutMemoryLimits(machine), **target);
+    planned = CompileFile(options, file, WithoutMemoryLimits(machine), **target);
     if (planned.ok()) planned->machine = std::move(machine);
   }
   MILLRACE_ASSIGN_OR_RETURN(subject.planned, std::move(planned));
@@ -66,10 +66,10 @@ absl::StatusOr<Subject> PlanGraph(PlanningOptions options) {
 }
 
 absl::StatusOr<Subject> LoadSubject(const PlanningOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const ModelFileKind kind, DetectModelFile(options.file));
-  if (kind == ModelFileKind::kGraph) return PlanGraph(options);
+  MILLRACE_ASSIGN_OR_RETURN(const ModelFile file, OpenModelFile(options.file));
+  if (file.kind != ModelFileKind::kPlan) return PlanGraph(options, file);
   Subject subject;
-  MILLRACE_ASSIGN_OR_RETURN(subject.planned, LoadOrCompile(options));
+  MILLRACE_ASSIGN_OR_RETURN(subject.planned, LoadOrCompile(options, file));
   return subject;
 }
 

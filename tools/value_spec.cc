@@ -1,11 +1,13 @@
 #include "tools/value_spec.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "graph/files.h"
 #include "graph/npy.h"
 #include "graph/strings.h"
 #include "graph/weights.h"
@@ -13,6 +15,9 @@
 
 namespace millrace {
 namespace {
+
+// So many numbers of a CSV file are read even if too many: how many there are helps to mend it.
+constexpr int64_t kCsvElementsCounted = 10'000'000;
 
 constexpr std::string_view kForms =
     "@FILE.npy, @FILE.csv:COLUMNS, rand:SEED, or TYPE=ELEMENTS such as '2x2xf32=1 2 3 4'";
@@ -152,10 +157,12 @@ absl::StatusOr<Tensor> ConvertCsv(std::string_view option, const ValueSpec& spec
   return tensor;
 }
 
-absl::StatusOr<Tensor> ReadAny(std::string_view option, const ValueSpec& spec) {
+absl::StatusOr<Tensor> ReadAny(std::string_view option, const ValueSpec& spec,
+                               int64_t max_elements) {
   if (IsNpy(spec)) return ReadNpy(spec.spec.substr(1));
   if (const std::optional<CsvPlace> place = ParseCsvPlace(spec.spec)) {
-    return ReadCsv(place->path, place->first, place->last);
+    return ReadCsv(place->path, place->first, place->last,
+                   std::max(max_elements, kCsvElementsCounted));
   }
   return ReadLiteral(option, spec);
 }
@@ -173,20 +180,22 @@ absl::StatusOr<ValueSpec> ParseValueSpec(std::string_view option, std::string_vi
 absl::StatusOr<Tensor> ReadValue(std::string_view option, const ValueSpec& spec,
                                  const TensorType& wanted) {
   if (IsRandom(spec)) return MakeRandom(option, spec, wanted);
-  MILLRACE_ASSIGN_OR_RETURN(Tensor tensor, ReadAny(option, spec));
+  MILLRACE_ASSIGN_OR_RETURN(Tensor tensor, ReadAny(option, spec, NumElements(wanted.shape)));
   if (tensor.type() == wanted) return tensor;
   if (ParseCsvPlace(spec.spec).has_value()) return ConvertCsv(option, spec, tensor, wanted);
   return SpecError(option, spec,
                    StrCat("expected ", ToString(wanted), ", found ", ToString(tensor.type())));
 }
 
-absl::StatusOr<Tensor> ReadValue(std::string_view option, const ValueSpec& spec) {
+absl::StatusOr<Tensor> ReadValue(std::string_view option, const ValueSpec& spec,
+                                 int64_t max_elements) {
   if (IsRandom(spec)) return SpecError(option, spec, "random values make no sense here");
-  return ReadAny(option, spec);
+  return ReadAny(option, spec, max_elements);
 }
 
 absl::Status CheckWritable(std::string_view option, const ValueSpec& spec) {
-  return IsNpy(spec) ? absl::OkStatus() : SpecError(option, spec, "expected @FILE.npy");
+  if (!IsNpy(spec)) return SpecError(option, spec, "expected @FILE.npy");
+  return Annotate(CheckCanWrite(spec.spec.substr(1)), option);
 }
 
 absl::Status WriteValue(const ValueSpec& spec, const Tensor& tensor) {

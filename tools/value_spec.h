@@ -28,10 +28,12 @@ absl::StatusOr<ValueSpec> ParseValueSpec(std::string_view option, std::string_vi
 absl::StatusOr<Tensor> ReadValue(std::string_view option, const ValueSpec& spec,
                                  const TensorType& wanted);
 
-// The data of `spec` as they are. Not for "rand", which needs a type.
-absl::StatusOr<Tensor> ReadValue(std::string_view option, const ValueSpec& spec);
+// The data of `spec` as they are, `max_elements` of them at most where they come from CSV. Not for
+// "rand", which needs a type.
+absl::StatusOr<Tensor> ReadValue(std::string_view option, const ValueSpec& spec,
+                                 int64_t max_elements);
 
-// UsageError unless the spec names a file that WriteValue can write.
+// UsageError unless the spec names a file that WriteValue can write, as far as that can be known.
 absl::Status CheckWritable(std::string_view option, const ValueSpec& spec);
 // Writes to "@x.npy".
 absl::Status WriteValue(const ValueSpec& spec, const Tensor& tensor);

@@ -227,8 +227,7 @@ absl::StatusOr<Tensor> ExternalData::Get(const TensorType& type, const std::stri
                                          int64_t offset, int64_t length) {
   auto found = files_.find(location);
   if (found == files_.end()) {
-    MILLRACE_ASSIGN_OR_RETURN(const std::string path, ResolveInside(directory_, location));
-    MILLRACE_ASSIGN_OR_RETURN(MappedFile mapped, MapFile(path));
+    MILLRACE_ASSIGN_OR_RETURN(MappedFile mapped, MapFileInside(directory_, location));
     found = files_.emplace(location, std::move(mapped)).first;
   }
   const MappedFile& file = found->second;

@@ -67,5 +67,12 @@ TEST(GraphBuilder, KeepsNamesUnique) {
   EXPECT_EQ(more.graph().value(more.Op("Relu", {x})).name, "relu_2");
 }
 
+TEST(NearestNameTest, AnotherCaseIsNearerThanAnotherLetter) {
+  const std::vector<std::string> names = {"Gelu", "Relu", "BF16", "Conv"};
+  EXPECT_EQ(NearestName("relu", names), "Relu");
+  EXPECT_EQ(NearestName("bf16", names), "BF16");
+  EXPECT_EQ(NearestName("cONV", names), "");  // four letters are too many
+}
+
 }  // namespace
 }  // namespace millrace

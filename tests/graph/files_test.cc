@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "graph/strings.h"
@@ -60,6 +63,43 @@ TEST_F(FilesTest, ReadErrorsNameTheFileAndTheReason) {
   EXPECT_EQ(*ReadFile(Path("f"), 5), "12345");
   EXPECT_EQ(ExitCode(ReadFile(Path("f"), 4).status()), 3);
   EXPECT_EQ(ExitCode(ReadFile("/dev/zero", 1000).status()), 3);  // endless
+}
+
+TEST_F(FilesTest, DevicesAreNotRead) {
+  for (const char* device : {"/dev/zero", "/dev/null", "/dev/full"}) {
+    EXPECT_EQ(StdView(ReadFile(device).status().message()),
+              StrCat("cannot read '", device, "': a device, not a file"));
+  }
+}
+
+TEST_F(FilesTest, APipeIsReadToItsEnd) {
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
+  std::thread writer([&] {
+    usleep(50'000);  // later than the reader
+    std::ofstream(Path("pipe")) << std::string(1 << 20, 'x');
+  });
+  const absl::StatusOr<std::string> text = ReadFile(Path("pipe"));
+  writer.join();
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(*text, std::string(1 << 20, 'x'));
+}
+
+TEST_F(FilesTest, APipeThatNobodyUsesDoesNotHang) {
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
+  EXPECT_THAT(std::string(ReadFile(Path("pipe")).status().message()),
+              HasSubstr("a pipe that nobody writes to"));
+  EXPECT_THAT(std::string(WriteFileAtomically(Path("pipe"), "x").message()),
+              HasSubstr("a pipe that nobody reads"));
+}
+
+TEST_F(FilesTest, WhatCannotBeWrittenIsKnownBefore) {
+  EXPECT_TRUE(CheckCanWrite(Path("new")).ok());
+  EXPECT_FALSE(fs::exists(Path("new")));
+  EXPECT_TRUE(CheckCanWrite("/dev/full").ok());  // fails later
+  EXPECT_EQ(StdView(CheckCanWrite(Path("no/new")).message()),
+            StrCat("cannot write '", Path("no/new"), "': No such file or directory"));
+  EXPECT_THAT(std::string(CheckCanWrite(folder_.path()).message()), HasSubstr("Is a directory"));
+  EXPECT_EQ(ExitCode(CheckCanWrite(folder_.path())), 2);
 }
 
 TEST_F(FilesTest, AFailedWriteLeavesTheOldFileAndNothingElse) {
@@ -137,6 +177,17 @@ TEST_F(FilesTest, PathsThatLeaveAFolderAreRefused) {
   }
   EXPECT_EQ(ResolveInside(Path("inside"), "gone").status().code(), MissingFileError("").code());
   EXPECT_TRUE(ResolveInside(Path("inside"), "a..b").status().code() == MissingFileError("").code());
+}
+
+TEST_F(FilesTest, HardLinksAreNotMappedInside) {
+  Write("outside/c", "secret");
+  Write("inside/a", "mine");
+  fs::create_hard_link(Path("outside/c"), Path("inside/c"));
+  EXPECT_EQ(MapFileInside(Path("inside"), "a")->size, 4);
+  const absl::Status status = MapFileInside(Path("inside"), "c").status();
+  EXPECT_EQ(ExitCode(status), 3);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("has 2 names (hard links)"));
+  EXPECT_EQ(MapFile(Path("inside/c"))->size, 6);  // named by the user, not by a file
 }
 
 TEST(FileNamesTest, Directories) {

@@ -418,7 +418,7 @@ TEST(DimExpressionTest, Faults) {
       {"N/Z", "divides by zero"},
       {"N/(Z-1)", "divides by -1"},
       {"1-N", "is negative: -7"},
-      {"batchs", "names no symbol of this file: 'batchs'; did you mean 'batch'?"},
+      {"batchs", "names 'batchs', which \"symbols\" does not declare; did you mean 'batch'?"},
       {"", "ends too early"},
       {"N+", "ends too early"},
       {"N N", "has an unexpected 'N'"},
@@ -499,7 +499,7 @@ TEST(GraphJsonTest, SingleFaults) {
       {"[\"N\", \"N*4+1\", 784]", "[1, 2, 3, 4, 5, 6, 7, 8, 9]",
        "too many dims; expected at most 8"},
       {"[\"N\", \"N*4+1\", 784]", "[281474976710656, 2]", "the type is too large"},
-      {"[\"N\", \"N*4+1\", 784]", "[-1]", "/inputs/0/type/shape/0: out of range"},
+      {"[\"N\", \"N*4+1\", 784]", "[-1]", "/inputs/0/type/shape/0: not a dim"},
       {"[\"N\", \"N*4+1\", 784]", "[1.0]", "/inputs/0/type/shape/0: wrong kind of value"},
       {"\"mesh\": \"data=2,tensor=4\"", "\"mesh\": \"data=0\"", "/mesh: mesh axis 'data=0'"},
       {"tensor:1", "tesnor:1", "/shardings/fc.w: sharding 'tesnor:1'"},
@@ -544,7 +544,7 @@ TEST(GraphJsonTest, SingleFaults) {
       {"\"name\": \"no\",", "\"symbols\": {},", "\"symbols\" belongs to the outermost graph only"},
       {"[\"y\", \"one\"]", "[\"y\", \"eps\"]", "a nested graph sees its own values only"},
       {"\"outputs\": [\"r\", \"clipped\"]", "\"outputs\": [\"r\", \"r\"]",
-       "listed twice in outputs"},
+       "/outputs/1: value 'r' is listed twice"},
       {"\"shape\": [784, 10]}", "\"shape\": [784, 10], \"bounded\": true}",
        "/params/0/type/bounded: only inputs and results may have dims that are bounds"},
       {"\"data\": {\"init\": \"zeros\"}", "\"trainable\": false",
@@ -633,7 +633,7 @@ TEST(GraphJsonTest, AGraphInsideAnotherDocument) {
   EXPECT_EQ(graph->value(graph->inputs[0]).position, (FilePosition{18, 14}));
   EXPECT_FALSE(ReadGraph(reader).has_value());
   EXPECT_THAT(std::string(diagnostics.ToStatus().message()),
-              StartsWith("plan.json:2:1: /graph: plan.json: symbol 'M' has no value"));
+              StartsWith("plan.json:2:1: /graph: symbol 'M' has no value"));
 }
 
 }  // namespace

@@ -112,22 +112,22 @@ TEST(JsonDocumentTest, SyntaxErrorsNameTheirPlace) {
     const char* text;
     const char* where;
   } cases[] = {
-      {"", "t.json:1:1: unexpected end of input"},
-      {"{", "t.json:1:2: unexpected end of input"},
-      {"[1,,2]", "t.json:1:4: unexpected ','"},
-      {"[1,]", "t.json:1:4: unexpected ']'"},
-      {"{,}", "t.json:1:2: unexpected ','"},
-      {"{\"a\" \"bcd\"}", "t.json:1:6: unexpected string literal"},
-      {"{\"a\":\n  }", "t.json:2:3: unexpected '}'"},
-      {"[1] 2", "t.json:1:5: unexpected number literal"},
-      {"[tru]", "t.json:1:5: invalid literal"},
-      {"[01]", "t.json:1:3: unexpected number literal"},
-      {"[\"a\nb\"]", "t.json:1:4: invalid string"},
-      {"[\"\xff\"]", "t.json:1:3: invalid string"},
-      {"[\"abc", "t.json:1:6: invalid string: missing closing quote"},
-      {"[\"\\ud800\"]", "t.json:1:9: invalid string"},
-      {"// no comments\n1", "t.json:1:"},
-      {"\xEF\xBB\xBF[}", "t.json:1:5: unexpected '}'"},
+      {"", "t.json:1:1: the file is empty; expected a JSON object"},
+      {"{", "t.json:1:2: the file ends too early; expected a key, in double quotes"},
+      {"[1,,2]", "t.json:1:4: unexpected ','; expected a value"},
+      {"[1,]", "t.json:1:4: unexpected ']'; expected a value; a ',' too many before it"},
+      {"{,}", "t.json:1:2: unexpected ','; expected a key, in double quotes"},
+      {"{\"a\" \"bcd\"}", "t.json:1:6: unexpected string; expected ':'"},
+      {"{\"a\":\n  }", "t.json:2:3: unexpected '}'; expected a value"},
+      {"[1] 2", "t.json:1:5: unexpected '2'; expected the end of the file"},
+      {"[tru]", "t.json:1:2: unexpected 'tru'; expected a value"},
+      {"[01]", "t.json:1:3: unexpected '1'; expected ',' or ']'"},
+      {"[\"a\nb\"]", "t.json:1:4: control character U+000A (LF) must be escaped"},
+      {"[\"\xff\"]", "t.json:1:3: the string is not UTF-8; found byte 255"},
+      {"[\"abc", "t.json:1:2: a string without an end; expected '\"' on the same line"},
+      {"[\"\\ud800\"]", "t.json:1:9: surrogate U+D800..U+DBFF must be followed by"},
+      {"// no comments\n1", "t.json:1:1: JSON has no comments"},
+      {"\xEF\xBB\xBF[}", "t.json:1:5: unexpected '}'; expected a value"},
   };
   for (const auto& c : cases) EXPECT_THAT(ParseError(c.text), StartsWith(c.where)) << c.text;
 }
@@ -138,7 +138,8 @@ TEST(JsonDocumentTest, TextAfterAZeroByteIsNotIgnored) {
 
 TEST(JsonDocumentTest, DuplicateKeysAreAllReported) {
   EXPECT_EQ(ParseError("{\"a\": 1,\n \"b\": {\"c\": 1, \"\\u0063\": 2},\n \"a\": 3}"),
-            "t.json:2:16: key \"c\" is used twice\nt.json:3:2: key \"a\" is used twice");
+            "t.json:2:16: key \"c\" is used twice; first at 2:8\n"
+            "t.json:3:2: key \"a\" is used twice; first at 1:2");
   std::string large = "{";
   for (int i = 0; i < 1000; ++i) large += StrCat("\"k", i, "\": 1, ");
   EXPECT_EQ(ParseError(large + "\"k500\": 2}").substr(0, 7), "t.json:");

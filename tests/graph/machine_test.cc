@@ -130,7 +130,7 @@ TEST(MachineTest, FaultsNameTheirPlaceAndWhatWouldDo) {
   EXPECT_THAT(ErrorsWith("\"name\": \"host\", \"kind\"", "\"name\": \"big\", \"kind\""),
               HasSubstr("/devices/2/name: device 'big' is described twice"));
   EXPECT_THAT(ErrorsWith("\"count\": 2, \"dev", "\"count\": 0, \"dev"),
-              HasSubstr("/nodes/0/count: count 0 is out of range; expected 1 to 1048576"));
+              HasSubstr("/nodes/0/count: out of range; expected 1 to 1048576, found 0"));
   EXPECT_THAT(ErrorsWith("\"kind\": \"cpu\"", "\"kind\": \"tpu\""),
               HasSubstr("/devices/2/kind: unknown kind 'tpu'"));
   EXPECT_THAT(ErrorsWith("\"f32\": 1e12", "\"f33\": 1e12"), HasSubstr("unknown dtype 'f33'"));

@@ -114,47 +114,6 @@ TEST_F(NpyTest, BoolsBecomeZeroOrOne) {
   EXPECT_EQ(std::memcmp(t.bytes(), "\0\1\1", 3), 0);
 }
 
-TEST_F(NpyTest, WhatCannotBeReadIsExplained) {
-  const auto dict = [](std::string_view descr, std::string_view shape) {
-    return StrCat("{'descr': ", descr, ", 'fortran_order': False, 'shape': ", shape, ", }");
-  };
-  const struct {
-    std::string file;
-    const char* message;
-  } cases[] = {
-      {"", "not a .npy file"},
-      {"PK\3\4 an npz archive", "not a .npy file"},
-      {File(dict("'<f4'", "(1,)"), "1234", 4), "byte 6: .npy version 4; 1 to 3 are known"},
-      {std::string("\x93NUMPY\1\0\xff\xff{", 11), "byte 8: the header is said to have 65535 bytes"},
-      {std::string("\x93NUMPY\2\0\xff\xff\xff\xff", 12), "said to have 4294967295 bytes"},
-      {std::string("\x93NUMPY\2\0\1\0", 10), "the header is said to have"},
-      {File(dict("'>f4'", "(1,)"), "1234"), "\">f4\" is big-endian; save it as '<f4'"},
-      {File(dict("[('a', '<f4')]", "(1,)"), "1234"), "structured dtypes are not supported"},
-      {File(dict("'|O'", "(1,)"), "1234"), "byte 20: dtype \"|O\" is not supported"},
-      {File(dict("'<c8'", "(1,)"), "12345678"), "\"<c8\" is not supported"},
-      {File(dict("'<U4'", "(1,)"), "1234"), "\"<U4\" is not supported"},
-      {File(dict("''", "(1,)"), "1234"), "\"\" is not supported"},
-      {File(dict("'<f4'", "(2,)"), "1234"), "f32[2] has 8 bytes, but 4 follow"},
-      {File(dict("'<f4'", "(1,)"), "12345"), "f32[1] has 4 bytes, but 5 follow"},
-      {File(dict("'<f4'", "(99999999999,99999999999)"), "1234"), "is too large"},
-      {File(dict("'<f4'", "(99999999999999999999,)"), "1234"), "a dim that fits in 64 bits"},
-      {File(dict("'<f4'", "(-1,)"), "1234"), "a dim that fits in 64 bits"},
-      {File(dict("'<f4'", "(1,1,1,1,1,1,1,1,1)"), "1234"), "more than 8 dims"},
-      {File(dict("'<f4'", "[1]"), "1234"), "expected '(' in the header"},
-      {File(dict("'<f4'", "(1,)") + "import os", "1234"), "unexpected text after the dict"},
-      {File("{'descr': '<f4', 'shape': (1,)}", "1234"), "lacks one of"},
-      {File("{'descr': '<f4', 'descr': '<f4', 'shape': (1,)}", "1234"), "unexpected key \"descr\""},
-      {File("{'descr': '<f4', 'fortran_order': 0, 'shape': (1,)}", "1234"),
-       "expected True or False"},
-      {File("{'descr': '\\x3cf4', 'fortran_order': False, 'shape': (1,)}", "1234"),
-       "has an escape"},
-      {File("{'descr': '<f4", "1234"), "a string does not end"},
-      {File("{", "1234"), "expected a string in the header"},
-      {File("", "1234"), "expected '{' in the header"},
-  };
-  for (const auto& c : cases) EXPECT_THAT(Error(c.file), HasSubstr(c.message));
-}
-
 TEST_F(NpyTest, EveryPrefixOfAGoodFileIsRefused) {
   const std::string good =
       File("{'descr': '<f4', 'fortran_order': False, 'shape': (1, ), }", "1234");

@@ -209,7 +209,7 @@ TEST(PlanJson, ErrorsNameThePlaceAndWhatWasExpected) {
       {"{\"value\": \"n\", \"slice\": 9}", "{\"value\": \"n\", \"slice\": 99}",
        "/programs/0/outputs/0/slice", "99"},
       {"{\"value\": \"n\", \"slice\": 9}", "{\"value\": \"n\"}", "/programs/0/outputs/0",
-       "'slice' is missing"},
+       "key \"slice\" is missing"},
       {"\"name\": \"forward\"", "\"name\": \"then\"", "/step/0/0", "forward"},
   };
   const std::string json = PlanToJson(SamplePlan());

@@ -215,8 +215,8 @@ TEST(Infer, CapturesMustFitBodies) {
                      "  output a\n}"),
             "3:1: y/inputs/1: If 'y': input 'a' of nested graph 'then_branch' has another type "
             "than the value passed for it; expected f32[2], found f32[3] from input 'x'\n"
-            "3:1: y: If 'y': nested graph 'else_branch' does not fit the node; expected 1 inputs "
-            "and 1 outputs, found 2 and 1");
+            "3:1: y: If 'y': nested graph 'else_branch' does not fit the node; expected 1 input "
+            "and 1 output, found 2 inputs and 1 output");
 }
 
 TEST(Infer, NestedGraphsMayNotBeMissingNorUnknown) {
