@@ -37,7 +37,8 @@ absl::Status Import(const ImportOptions& options) {
   import.allow_open_symbols = true;
   for (const std::string& text : options.constants) {
     MILLRACE_ASSIGN_OR_RETURN(const ValueSpec spec, ParseValueSpec("--constant", text));
-    MILLRACE_ASSIGN_OR_RETURN(import.constants[spec.name], ReadValue("--constant", spec));
+    MILLRACE_ASSIGN_OR_RETURN(import.constants[spec.name],
+                              ReadValue("--constant", spec, /*max_elements=*/INT64_MAX));
   }
   MILLRACE_ASSIGN_OR_RETURN(Graph graph, ImportOnnx(options.file, import));
   std::map<std::string, int64_t> bound;  // by --set, or by the shape of a constant

@@ -18,9 +18,9 @@ class Choices {
   int Below(int count) { return Byte() % count; }
   bool OneIn(int count) { return Below(count) == count - 1; }
 
-  template <typename T>
-  const T& Of(std::span<const T> items) {
-    return items[static_cast<size_t>(Byte() | Byte() << 8) % items.size()];
+  template <typename Items>
+  const auto& Of(const Items& items) {
+    return items[static_cast<size_t>(Byte() | Byte() << 8) % std::size(items)];
   }
 
   template <typename T>

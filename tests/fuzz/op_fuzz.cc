@@ -68,7 +68,7 @@ class NodeMaker {
     constexpr int64_t kEdges[] = {kMax, -kMax - 1, kMax / 2,  int64_t{1} << 32, int64_t{1} << 31,
                                   -1,   1 << 16,   INT32_MAX, INT32_MIN,        kMaxBytes};
     const int choice = choose_.Below(16);
-    if (choice == 15) return choose_.Of(std::span(kEdges));
+    if (choice == 15) return choose_.Of(kEdges);
     if (choice == 14) return choose_.Raw<int64_t>();
     return choose_.Below(9) - 3;
   }
@@ -77,7 +77,7 @@ class NodeMaker {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
     constexpr double kEdges[] = {0, -0.0, 1, -1, 1e-45, 1e300, kInfinity, -kInfinity, kNaN};
-    return choose_.OneIn(4) ? choose_.Raw<double>() : choose_.Of(std::span(kEdges));
+    return choose_.OneIn(4) ? choose_.Raw<double>() : choose_.Of(kEdges);
   }
 
   template <typename T, typename F>
