@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "graph/printable.h"
 #include "graph/strings.h"
 
@@ -71,6 +72,9 @@ int EditDistance(std::string_view a, std::string_view b, int limit) {
 
 std::string NearestName(std::string_view name, std::span<const std::string> candidates) {
   if (name.size() < 2 || name.size() > 256) return "";  // one letter is like any other
+  for (const std::string& candidate : candidates) {
+    if (absl::EqualsIgnoreCase(AbslView(name), candidate)) return candidate;
+  }
   int limit = 2 * std::max<int>(1, static_cast<int>(name.size()) / 3);
   std::string best;
   for (const std::string& candidate : candidates) {

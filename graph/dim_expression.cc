@@ -16,10 +16,10 @@ namespace {
 
 constexpr int kMaxParentheses = 16;
 constexpr size_t kMaxLength = 256;
-constexpr size_t kMaxShown = 60;  // in messages
+constexpr size_t kMaxTextShown = 60;  // in messages
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-bool IsNameChar(char c) {
+bool IsSymbolChar(char c) {
   return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
@@ -46,8 +46,9 @@ class DimParser {
   std::string Found() const { return std::string(text_.substr(at_, 1)); }
 
   absl::Status Error(std::string_view what) const {
-    const bool cut = text_.size() > kMaxShown;
-    return BadInputError(StrCat("dim '", text_.substr(0, kMaxShown), cut ? "..." : "", "' ", what));
+    const bool cut = text_.size() > kMaxTextShown;
+    return BadInputError(
+        StrCat("dim '", text_.substr(0, kMaxTextShown), cut ? "..." : "", "' ", what));
   }
 
   absl::StatusOr<int64_t> Sum() {
@@ -95,7 +96,7 @@ class DimParser {
       return value;
     }
     const size_t begin = at_;
-    while (at_ < text_.size() && IsNameChar(text_[at_])) ++at_;
+    while (at_ < text_.size() && IsSymbolChar(text_[at_])) ++at_;
     const std::string_view word = text_.substr(begin, at_ - begin);
     if (word.empty()) {
       return Error(c == '\0' ? std::string("ends too early; a number or symbol must follow")

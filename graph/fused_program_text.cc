@@ -14,7 +14,7 @@ std::string PlaceText(int64_t offset, const std::vector<int64_t>& strides) {
   return s + "]";
 }
 
-std::string InstructionText(const ScalarInstruction& s) {
+std::string ScalarInstructionText(const ScalarInstruction& s) {
   std::string text = StrCat(ScalarOpName(s.op), " ", DTypeName(s.dtype));
   if (s.op == ScalarOp::kLoad) return StrCat(text, " @", s.a);
   if (s.op == ScalarOp::kConstant) return StrCat(text, " ", NumberText(s.constant));
@@ -167,7 +167,7 @@ std::string ToText(const FusedProgram& p) {
               PlaceText(operand.offset, operand.strides));
   }
   for (size_t i = 0; i < p.instructions.size(); ++i) {
-    StrAppend(&s, "; %", i, " = ", InstructionText(p.instructions[i]));
+    StrAppend(&s, "; %", i, " = ", ScalarInstructionText(p.instructions[i]));
   }
   for (const FusedOutput& out : p.outputs) {
     StrAppend(&s, "; out ", DTypeName(out.dtype), " ", PlaceText(out.offset, out.strides), " = %",

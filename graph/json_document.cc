@@ -45,8 +45,6 @@ class CountingIterator {
   const char** reached_;
 };
 
-bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
-
 bool IsNumberChar(char c) {
   return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
 }
@@ -73,7 +71,7 @@ class JsonDocumentBuilder {
                                                     CountingIterator(end_, &reached_), this);
       // The parser takes a zero byte for the end of the text.
       const char* end = token_end_;
-      while (IsSpace(*end)) ++end;
+      while (IsJsonSpace(*end)) ++end;
       if (parsed && end != end_) AddError(end - begin_, "unexpected zero byte");
     } catch (const nlohmann::json::exception& e) {
       parse_error(static_cast<size_t>(reached_ - begin_), "", e);
@@ -134,9 +132,9 @@ class JsonDocumentBuilder {
   }
   bool parse_error(size_t position, const std::string&, const nlohmann::json::exception& e) {
     const char* token = token_end_;
-    while (token < end_ && IsSpace(*token)) ++token;
+    while (token < end_ && IsJsonSpace(*token)) ++token;
     if (token < end_ && (*token == ',' || *token == ':')) ++token;
-    while (token < end_ && IsSpace(*token)) ++token;
+    while (token < end_ && IsJsonSpace(*token)) ++token;
     JsonSyntaxError error = ExplainSyntaxError(*document_.text_, token - begin_,
                                                static_cast<int64_t>(position) - 1, e.what());
     Diagnostic diagnostic;
@@ -165,7 +163,7 @@ class JsonDocumentBuilder {
 
   const char* TokenBegin() const {
     const char* at = token_end_;
-    while (IsSpace(*at) || *at == ',' || *at == ':') ++at;
+    while (IsJsonSpace(*at) || *at == ',' || *at == ':') ++at;
     return at;
   }
 

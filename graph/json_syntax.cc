@@ -10,9 +10,7 @@
 namespace millrace {
 namespace {
 
-constexpr size_t kMaxShown = 40;
-
-bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+constexpr size_t kMaxTokenShown = 40;
 
 bool IsWordChar(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
@@ -20,8 +18,8 @@ bool IsWordChar(char c) {
 }
 
 std::string Quoted(std::string_view text) {
-  const bool cut = text.size() > kMaxShown;
-  return StrCat("'", text.substr(0, kMaxShown), cut ? "..." : "", "'");
+  const bool cut = text.size() > kMaxTokenShown;
+  return StrCat("'", text.substr(0, kMaxTokenShown), cut ? "..." : "", "'");
 }
 
 // --- Other kinds of files -----------------------------------------------------------------------
@@ -44,8 +42,9 @@ constexpr FileKind kFileKinds[] = {
 // Text has no such characters; a safetensors file begins with its header's length.
 bool IsBinary(std::string_view text) {
   const std::string_view head = text.substr(0, 64);
-  return std::any_of(head.begin(), head.end(),
-                     [](char c) { return static_cast<unsigned char>(c) < 0x20 && !IsSpace(c); });
+  return std::any_of(head.begin(), head.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 && !IsJsonSpace(c);
+  });
 }
 
 // Its first byte, the low one of its header's length, may pass for a number.

@@ -9,6 +9,8 @@
 
 namespace millrace {
 
+inline bool IsJsonSpace(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+
 struct JsonSyntaxError {
   int64_t offset = 0;  // in the text, at most its size
   std::string message, expected, found, hint;

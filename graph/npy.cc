@@ -21,7 +21,7 @@ namespace millrace {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr int64_t kMaxHeaderBytes = 1 << 16;
+constexpr int64_t kMaxNpyHeaderBytes = 1 << 16;
 constexpr size_t kDataAlignment = 64;
 
 struct Spelling {
@@ -240,7 +240,7 @@ absl::StatusOr<Tensor> ReadNpy(const std::string& path) {
   }
   int64_t header_bytes = byte(8) | byte(9) << 8;
   if (version > 1) header_bytes |= byte(10) << 16 | byte(11) << 24;
-  const int64_t most = std::min<int64_t>(kMaxHeaderBytes, mapped.size - header_begin);
+  const int64_t most = std::min<int64_t>(kMaxNpyHeaderBytes, mapped.size - header_begin);
   if (header_bytes > most) {
     return BinaryFileError(path, 8, "the length of the header is not possible",
                            StrCat("at most ", most, " in a file of ", mapped.size, " bytes"),

@@ -63,7 +63,7 @@ class InstructionReader {
     Launch i;
     i.graph = GraphIndex();
     i.node = Node(i.graph);
-    i.variant = ReadName(Required(kVariant));
+    i.variant = ReadString(Required(kVariant));
     i.inputs = SliceList(fields_[kIn]);
     i.outputs = SliceList(fields_[kOut]);
     i.scratch = ReadSliceId(fields_[kScratch], names_);
@@ -101,7 +101,7 @@ class InstructionReader {
     return i;
   }
   static ControlFlow ReadFlow(const JsonReader& reader) {
-    const std::string name = ReadName(reader, /*allow_empty=*/false);
+    const std::string name = ReadString(reader, /*allow_empty=*/false);
     for (const ControlFlow flow : {ControlFlow::kIf, ControlFlow::kLoop, ControlFlow::kScan}) {
       if (name == ControlFlowName(flow)) return flow;
     }
@@ -118,10 +118,10 @@ class InstructionReader {
     return i;
   }
   InstructionBody ReadPublish() const {
-    return Publish{Node(0), ReadName(Required(kMailbox)), RequiredSlice(kSlice)};
+    return Publish{Node(0), ReadString(Required(kMailbox)), RequiredSlice(kSlice)};
   }
   InstructionBody ReadTakeLatest() const {
-    return TakeLatest{Node(0), ReadName(Required(kMailbox)), RequiredSlice(kSlice)};
+    return TakeLatest{Node(0), ReadString(Required(kMailbox)), RequiredSlice(kSlice)};
   }
 
   std::optional<JsonReader> Required(Field field) const {
@@ -152,7 +152,7 @@ class InstructionReader {
     ForEach(fields_[kAt], [&](const JsonReader& reader) {
       std::optional<JsonReader> pair[2];
       if (!ReadPair(reader, "[axis, coordinate]", pair)) return;
-      const int axis = names_.mesh.FindAxis(ReadName(pair[0]));
+      const int axis = names_.mesh.FindAxis(ReadString(pair[0]));
       if (axis < 0) pair[0]->Error("the mesh has no such axis", "", pair[0]->Describe());
       peer.coordinates.emplace_back(axis, ReadExpr(pair[1], names_.mesh));
     });
@@ -182,7 +182,7 @@ const InstructionReader::Kind InstructionReader::kKinds[] = {
 void InstructionReader::ReadBody(InstructionBody& body) const {
   const std::optional<JsonReader> kind_reader = Required(kDo);
   if (!kind_reader || !kind_reader->IsString()) {
-    ReadName(kind_reader);  // says what it is instead
+    ReadString(kind_reader);  // says what it is instead
     return;
   }
   const std::string_view name = kind_reader->value().string();

@@ -61,7 +61,7 @@ int64_t ReadInt(const std::optional<JsonReader>& reader, int64_t min, int64_t ma
   return reader ? reader->Int(min, max).value_or(min) : min;
 }
 
-std::string ReadName(const std::optional<JsonReader>& reader, bool allow_empty) {
+std::string ReadString(const std::optional<JsonReader>& reader, bool allow_empty) {
   return reader ? reader->String(1024, allow_empty).value_or("") : "";
 }
 
@@ -131,8 +131,8 @@ class PlanReader {
                                                  "microbatches", "mesh",    "graph", "programs"};
     std::optional<JsonReader> m[std::size(kKeys)];
     if (!root.HasFormat("millrace-plan") || !root.Members(kKeys, m)) return {};
-    plan_.name = ReadName(Need(root, m[2], "name"));
-    plan_.machine = ReadName(Need(root, m[3], "machine"));
+    plan_.name = ReadString(Need(root, m[2], "name"));
+    plan_.machine = ReadString(Need(root, m[3], "machine"));
     plan_.microbatches =
         static_cast<int32_t>(ReadInt(Need(root, m[4], "microbatches"), 1, kMaxInt32));
     ReadMesh(m[5]);
@@ -146,7 +146,7 @@ class PlanReader {
  private:
   void ReadMesh(const std::optional<JsonReader>& reader) {
     if (!reader) return;
-    absl::StatusOr<Mesh> mesh = ParseMesh(ReadName(reader));
+    absl::StatusOr<Mesh> mesh = ParseMesh(ReadString(reader));
     if (mesh.ok()) {
       names_.mesh = plan_.mesh = *std::move(mesh);
     } else {
@@ -173,7 +173,7 @@ class PlanReader {
     }
     // A Send may name a program that comes later.
     ForEach(list, [&](const JsonReader& program) {
-      names_.programs.Add(ReadName(program.Required("name")));
+      names_.programs.Add(ReadString(program.Required("name")));
     });
     ForEach(list, [&](const JsonReader& program) { ReadProgram(program); });
   }
@@ -185,8 +185,8 @@ class PlanReader {
     std::optional<JsonReader> m[std::size(kKeys)];
     if (!reader.Members(kKeys, m)) return;
     Program& p = plan_.programs.emplace_back();
-    p.name = ReadName(m[0]);
-    p.device_kind = ReadName(Need(reader, m[1], "device_kind"), /*allow_empty=*/false);
+    p.name = ReadString(m[0]);
+    p.device_kind = ReadString(Need(reader, m[1], "device_kind"), /*allow_empty=*/false);
     p.device_index = ReadExpr(Need(reader, m[2], "device_index"), plan_.mesh);
 
     ReadBuffers(m[3], p);
@@ -195,7 +195,7 @@ class PlanReader {
     ReadStreams(m[5], p);
     names_.events = References("event");
     ForEach(m[6], [&](const JsonReader& r) {
-      p.events.push_back(ReadName(r));
+      p.events.push_back(ReadString(r));
       names_.events.Add(p.events.back());
     });
     ReadSegments(m[7], p);
@@ -215,7 +215,7 @@ class PlanReader {
       PlanBuffer& buffer = p.buffers.emplace_back();
       std::optional<JsonReader> m[std::size(kKeys)];
       if (reader.Members(kKeys, m)) {
-        buffer.name = ReadName(Need(reader, m[0], "name"));
+        buffer.name = ReadString(Need(reader, m[0], "name"));
         buffer.space = MemorySpace(ReadChoice(Need(reader, m[1], "space"), kSpaces));
         buffer.size_bytes = ReadInt(Need(reader, m[2], "size"), kMinInt64, kMaxInt64);
       }
@@ -255,7 +255,7 @@ class PlanReader {
       PlanStream& stream = p.streams.emplace_back();
       std::optional<JsonReader> m[std::size(kKeys)];
       if (reader.Members(kKeys, m)) {
-        stream.name = ReadName(Need(reader, m[0], "name"));
+        stream.name = ReadString(Need(reader, m[0], "name"));
         stream.kind = StreamKind(ReadChoice(Need(reader, m[1], "kind"), kKinds));
         stream.threads = static_cast<int>(ReadInt(Need(reader, m[2], "threads"), 0, kMaxInt32));
         if (m[3]) stream.priority = static_cast<int>(ReadInt(m[3], -kMaxInt32, kMaxInt32));
@@ -268,7 +268,7 @@ class PlanReader {
     // A Call may come before its bodies.
     names_.segments = References("segment");
     ForEach(list, [&](const JsonReader& reader) {
-      p.segments.emplace_back().name = ReadName(reader.Required("name"));
+      p.segments.emplace_back().name = ReadString(reader.Required("name"));
       names_.segments.Add(p.segments.back().name);
     });
     size_t next = 0;

@@ -59,7 +59,7 @@ struct Names {
 std::optional<JsonReader> Need(const JsonReader& object, const std::optional<JsonReader>& member,
                                std::string_view key);
 int64_t ReadInt(const std::optional<JsonReader>& reader, int64_t min, int64_t max);
-std::string ReadName(const std::optional<JsonReader>& reader, bool allow_empty = true);
+std::string ReadString(const std::optional<JsonReader>& reader, bool allow_empty = true);
 // A number, or an expression as graph/expr.h writes it.
 LinearExpr ReadExpr(const std::optional<JsonReader>& reader, const Mesh& mesh);
 int32_t ReadGraphIndex(const std::optional<JsonReader>& reader, const Names& names,

@@ -24,14 +24,14 @@ struct DTypeSpelling {
   DType dtype;
   std::string_view name;
 };
-constexpr DTypeSpelling kDTypes[] = {
+constexpr DTypeSpelling kFileDTypes[] = {
     {DType::kBool, "BOOL"}, {DType::kI8, "I8"},   {DType::kU8, "U8"},     {DType::kI16, "I16"},
     {DType::kU16, "U16"},   {DType::kI32, "I32"}, {DType::kU32, "U32"},   {DType::kI64, "I64"},
     {DType::kU64, "U64"},   {DType::kF16, "F16"}, {DType::kBF16, "BF16"}, {DType::kF32, "F32"},
     {DType::kF64, "F64"}};
 
 std::string_view NameOf(DType dtype) {
-  for (const DTypeSpelling& spelling : kDTypes) {
+  for (const DTypeSpelling& spelling : kFileDTypes) {
     if (spelling.dtype == dtype) return spelling.name;
   }
   return "";
@@ -52,9 +52,9 @@ struct HeaderEntry {
   std::string_view name() const { return json.key(); }
 };
 
-std::vector<std::string> DTypeNames() {
+std::vector<std::string> Spellings() {
   std::vector<std::string> names;
-  for (const DTypeSpelling& spelling : kDTypes) names.emplace_back(spelling.name);
+  for (const DTypeSpelling& spelling : kFileDTypes) names.emplace_back(spelling.name);
   return names;
 }
 
@@ -134,15 +134,15 @@ class HeaderReader {
   }
 
   bool ReadDType(const JsonReader& reader, TensorType& type) {
-    for (const DTypeSpelling& spelling : kDTypes) {
+    for (const DTypeSpelling& spelling : kFileDTypes) {
       if (!reader.IsString() || reader.value().string() != spelling.name) continue;
       type.dtype = spelling.dtype;
       return true;
     }
     if (reader.IsCountedOnly()) return false;
     const std::string hint =
-        reader.IsString() ? DidYouMean(reader.value().string(), DTypeNames()) : "";
-    reader.Error("unknown dtype", StrCat("one of ", absl::StrJoin(DTypeNames(), ", ")),
+        reader.IsString() ? DidYouMean(reader.value().string(), Spellings()) : "";
+    reader.Error("unknown dtype", StrCat("one of ", absl::StrJoin(Spellings(), ", ")),
                  reader.Describe(), hint);
     return false;
   }

@@ -8,11 +8,10 @@
 #include "graph/text.h"
 #include "graph/text_lexer.h"
 #include "graph/text_syntax.h"
+#include "graph/verify.h"
 
 namespace millrace {
 namespace {
-
-constexpr int kMaxNesting = 32;
 
 // Recursive descent, one method per construct; a nested graph is a nested parser on the same lexer.
 class GraphParser {
@@ -606,7 +605,7 @@ class GraphParser {
   }
 
   Status ParseSubgraph(Node& node) {
-    if (depth_ == kMaxNesting) return lex_.Error("graphs are nested too deep");
+    if (depth_ == kMaxGraphNesting) return lex_.Error("graphs are nested too deep");
     Subgraph sub;
     MILLRACE_ASSIGN_OR_RETURN(sub.name, Name("the nested graph's name"));
     MILLRACE_RETURN_IF_ERROR(lex_.Expect("{"));

@@ -6,8 +6,6 @@
 namespace millrace {
 namespace {
 
-constexpr int kMaxNesting = 32;
-
 class Verifier {
  public:
   Verifier(const Graph& graph, Diagnostics& diagnostics) : g_(graph), diagnostics_(diagnostics) {
@@ -16,8 +14,8 @@ class Verifier {
 
   void Run(int depth) {
     nested_ = depth > 0;
-    if (depth > kMaxNesting) {
-      Report({}, "", StrCat("graphs are nested more than ", kMaxNesting, " deep"));
+    if (depth > kMaxGraphNesting) {
+      Report({}, "", StrCat("graphs are nested more than ", kMaxGraphNesting, " deep"));
       return;
     }
     if (!IdsInRange()) return;  // nothing else is safe to look at

@@ -8,6 +8,9 @@
 
 namespace millrace {
 
+// Graphs within graphs, the outermost not counted.
+inline constexpr int kMaxGraphNesting = 32;
+
 // Ids in range; each value listed once and in the list of its kind; producers and result indices
 // agree; nodes in topological order (data and `after`); names unique and not empty; types within
 // bounds; data sources fit; updates: one per param, types equal; outputs exist; shardings fit the

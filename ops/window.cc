@@ -36,7 +36,7 @@ void PadToSame(Window& w, int d, int64_t extent, bool upper) {
 }
 
 // How often the window fits along dim d; `extent` is the span of its taps.
-absl::StatusOr<int64_t> Places(const Window& w, int d, int64_t extent, bool ceil) {
+absl::StatusOr<int64_t> WindowCount(const Window& w, int d, int64_t extent, bool ceil) {
   const int64_t padded = w.in[d] + w.pads_begin[d] + w.pads_end[d];
   if (padded < extent) {
     return BadInputError(StrCat("a window of ", extent, " does not fit in spatial dim ",
@@ -123,7 +123,8 @@ absl::StatusOr<Window> MakeWindow(const Attrs& attrs, std::span<const int64_t> i
     if (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER") {
       PadToSame(w, d, Extent(w, d), auto_pad == "SAME_UPPER");
     }
-    MILLRACE_ASSIGN_OR_RETURN(w.out[d], Places(w, d, Extent(w, d), attrs.Bool("ceil_mode", false)));
+    MILLRACE_ASSIGN_OR_RETURN(w.out[d],
+                              WindowCount(w, d, Extent(w, d), attrs.Bool("ceil_mode", false)));
   }
   return w;
 }

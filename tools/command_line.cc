@@ -99,7 +99,14 @@ void OptionList::Count(const std::string& name, int64_t& value, int64_t min, int
 }
 
 void OptionList::Number(const std::string& name, double& value, const std::string& doc) {
-  command_.add_option(name, value, doc)->check(CLI::NonNegativeNumber.description(""));
+  command_.add_option(name, value, doc)
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            double number = 0;
+            const bool fits = CLI::detail::lexical_cast(text, number) && number >= 0;
+            return fits ? std::string() : StrCat("expected a number from 0 on, found '", text, "'");
+          },
+          ""));
 }
 
 void OptionList::AtMostOne(std::initializer_list<std::string> names) {

@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kMaxEvaluations = int64_t{1} << 24;
+constexpr int64_t kMaxPeakEvaluations = int64_t{1} << 24;
 constexpr int64_t kMaxNamed = 8;  // programs, in a message
 
 struct DeviceUse {
@@ -55,7 +55,7 @@ void CheckCapacity(const PlanBundle& plan, const MachineSpec& machine, ErrorList
                           program.device_kind, " devices"));
         break;
       }
-      if (++evaluations > kMaxEvaluations) {
+      if (++evaluations > kMaxPeakEvaluations) {
         errors.Add(PlanRule::kCapacity, "capacity: too many programs and devices to add up");
         return;
       }

@@ -28,8 +28,8 @@ namespace millrace {
 namespace {
 
 constexpr int kMaxSteps = 64;
-constexpr int64_t kMaxBuffers = int64_t{1} << 22;    // of all sites
-constexpr int64_t kMaxInstances = int64_t{1} << 26;  // of all sites
+constexpr int64_t kMaxBuffers = int64_t{1} << 22;        // of all sites
+constexpr int64_t kMaxSiteInstances = int64_t{1} << 26;  // of all sites
 constexpr std::array kSections = {Section::kInit, Section::kStep, Section::kFinish};
 
 class PlanRun {
@@ -52,10 +52,10 @@ class PlanRun {
         instances_ += std::ssize(IndexOf(s).programs[site.program].instances);
       }
     }
-    if (instances_ > kMaxInstances) {
+    if (instances_ > kMaxSiteInstances) {
       errors_.Add(PlanRule::kStructure,
                   StrCat("the plan runs ", instances_, " instructions on the devices that differ; ",
-                         "at most ", kMaxInstances, " can be checked"));
+                         "at most ", kMaxSiteInstances, " can be checked"));
       return false;
     }
     if (errors_.total() != before) return false;

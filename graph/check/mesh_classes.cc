@@ -30,7 +30,7 @@ namespace {
 constexpr int64_t kMaxCoordinates = int64_t{1} << 16;
 constexpr size_t kMaxPeers = 4096;  // different ones
 // Expressions evaluated to find them.
-constexpr int64_t kMaxEvaluations = int64_t{1} << 24;
+constexpr int64_t kMaxClassEvaluations = int64_t{1} << 24;
 
 using Coordinate = std::vector<int64_t>;
 
@@ -46,7 +46,7 @@ class ClassFinder {
     for (size_t axis = 0; axis < mesh_.axes.size(); ++axis) {
       evaluations += mesh_.axes[axis].size * std::ssize(terms_[axis]);
     }
-    if (evaluations > kMaxEvaluations) TooMany();
+    if (evaluations > kMaxClassEvaluations) TooMany();
     if (!errors_.ok()) return {};
     std::vector<Coordinate> found = PeerRepresentatives();
     for (int axis = 0; axis < std::ssize(mesh_.axes) && errors_.ok(); ++axis) {
@@ -177,7 +177,7 @@ class ClassFinder {
     std::map<Coordinate, int32_t> place;
     for (size_t i = 0; i < all.size(); ++i) place[all[i]] = static_cast<int32_t>(i);
     const int32_t microbatches = peers_use_microbatch_ ? plan_.microbatches : 1;
-    if (std::ssize(all) * microbatches * std::ssize(peers_) > kMaxEvaluations) {
+    if (std::ssize(all) * microbatches * std::ssize(peers_) > kMaxClassEvaluations) {
       TooMany();
       return false;
     }

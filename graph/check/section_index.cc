@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kMaxInstances = int64_t{1} << 24;
+constexpr int64_t kMaxSectionInstances = int64_t{1} << 24;
 
 class SectionIndexer {
  public:
@@ -32,10 +32,10 @@ class SectionIndexer {
     for (const Program& program : plan_.programs) {
       for (const ScheduleItem& item : program.schedule(index_.section)) {
         total += CountWithBodies(program, item.segment);
-        if (total > kMaxInstances) {
+        if (total > kMaxSectionInstances) {
           errors_.Add(PlanRule::kStructure,
                       StrCat("the ", SectionName(index_.section), " section has more than ",
-                             kMaxInstances, " instructions; it is too long to check"));
+                             kMaxSectionInstances, " instructions; it is too long to check"));
           return false;
         }
       }
@@ -57,7 +57,7 @@ class SectionIndexer {
       if (const Call* call = std::get_if<Call>(&i.body)) {
         for (const CallBody& body : call->bodies) count += CountWithBodies(program, body.segment);
       }
-      count = std::min(count, kMaxInstances + 1);
+      count = std::min(count, kMaxSectionInstances + 1);
     }
     counts_[key] = count;
     return count;

@@ -85,6 +85,10 @@ Factor<S> Multiply(const EinsumForm& form, std::span<const Factor<S>* const> fac
     count *= form.sizes[keep[i]];
   }
   product.elements.assign(static_cast<size_t>(count), S(0));
+  // Nothing to add up, over however many places.
+  bool is_empty = count == 0;
+  for (const Factor<S>* factor : factors) is_empty |= factor->elements.empty();
+  if (is_empty) return product;
 
   LoopNest<S> nest;
   for (size_t label = 0; label < form.sizes.size(); ++label) {

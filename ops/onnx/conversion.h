@@ -4,6 +4,7 @@
 #ifndef MILLRACE_OPS_ONNX_CONVERSION_H_
 #define MILLRACE_OPS_ONNX_CONVERSION_H_
 
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -91,6 +92,8 @@ struct ConversionRule {
   int64_t first = 0, last = 0;  // the opsets it is for, both included
   ConvertFn convert = nullptr;
 };
+
+inline constexpr int64_t kForever = std::numeric_limits<int64_t>::max();  // no last opset
 
 // All rules; the ones that apply to a node run in this order.
 std::span<const ConversionRule> ShapeRules();

@@ -171,9 +171,7 @@ void DftAxis(NodeExport& e) {
 }
 
 // A whole number here, a float there.
-void Seed(NodeExport& e) {
-  e.attrs.Set("seed", static_cast<double>(e.attrs.Int("seed", 0)));
-}
+void Seed(NodeExport& e) { e.attrs.Set("seed", static_cast<double>(e.attrs.Int("seed", 0))); }
 
 void ConstantOfShape(NodeExport& e) {
   Tensor value = Tensor::Zeros({*ParseDType(e.attrs.String("dtype", "f32")), Shape{1}});
@@ -204,7 +202,7 @@ struct ExportRule {
   std::string_view op;
   void (*change)(NodeExport& node);
 };
-constexpr ExportRule kRules[] = {
+constexpr ExportRule kExportRules[] = {
     {"BatchNormalization", TrainingResults},
     {"Bernoulli", Seed},
     {"ConstantOfShape", ConstantOfShape},
@@ -264,7 +262,7 @@ void FillNodeProto(const Graph& from, const Node& node, int64_t opset, std::set<
   proto.set_op_type(dot == std::string::npos ? node.op : node.op.substr(dot + 1));
   NodeExport e{from, node, opset, node.attrs, names, proto, graph};
   e.attrs.Erase("num_captures");  // bodies see what is around them
-  for (const ExportRule& rule : kRules) {
+  for (const ExportRule& rule : kExportRules) {
     if (rule.op == node.op) rule.change(e);
   }
   for (const auto& [name, value] : e.attrs) {

@@ -9,8 +9,6 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
-
 // Running statistics are no weights, although they are floats in a file.
 void FreezeStatistics(Conversion& c) {
   for (const size_t i : {3, 4}) {
@@ -197,7 +195,7 @@ absl::Status PerChannel(Conversion& c) {
   return absl::OkStatus();
 }
 
-constexpr ConversionRule kRules[] = {
+constexpr ConversionRule kLayerRules[] = {
     {"BatchNormalization", 1, 13, LegacyBatchNormalization},
     {"BatchNormalization", 14, kForever, BatchNormalization},
     {"Bernoulli", 1, kForever, Seed},
@@ -223,6 +221,6 @@ constexpr ConversionRule kRules[] = {
 
 }  // namespace
 
-std::span<const ConversionRule> LayerRules() { return kRules; }
+std::span<const ConversionRule> LayerRules() { return kLayerRules; }
 
 }  // namespace millrace

@@ -40,12 +40,12 @@ absl::Status BatchedScan(Conversion& c) {
   return absl::OkStatus();
 }
 
-constexpr ConversionRule kRules[] = {
+constexpr ConversionRule kLoopRules[] = {
     {"Scan", 8, 8, BatchedScan},
 };
 
 }  // namespace
 
-std::span<const ConversionRule> LoopRules() { return kRules; }
+std::span<const ConversionRule> LoopRules() { return kLoopRules; }
 
 }  // namespace millrace

@@ -8,8 +8,6 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
-
 // --- Constant ----------------------------------------------------------------------------------
 
 absl::StatusOr<Tensor> ConstantValue(const Conversion& c) {
@@ -139,7 +137,7 @@ absl::Status FlattenAtAxis(Conversion& c) {
   return absl::OkStatus();
 }
 
-constexpr ConversionRule kRules[] = {
+constexpr ConversionRule kMathRules[] = {
     {"Add", 1, 6, LegacyBroadcast},
     {"And", 1, 6, LegacyBroadcast},
     {"Cast", 1, 5, CastToName},
@@ -164,6 +162,6 @@ constexpr ConversionRule kRules[] = {
 
 }  // namespace
 
-std::span<const ConversionRule> MathRules() { return kRules; }
+std::span<const ConversionRule> MathRules() { return kMathRules; }
 
 }  // namespace millrace

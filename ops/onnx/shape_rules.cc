@@ -8,8 +8,6 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
-
 // Squeeze, Unsqueeze, ReduceSum.
 absl::Status AxesToInput(Conversion& c) {
   c.IntsToInput("axes", 1);
@@ -165,7 +163,7 @@ absl::Status AxesToAttribute(Conversion& c) {
   return absl::OkStatus();
 }
 
-constexpr ConversionRule kRules[] = {
+constexpr ConversionRule kShapeRules[] = {
     {"Clip", 1, 10, ClipBounds},
     {"Concat", 1, 3, ConcatAxis},
     {"ConstantOfShape", 9, kForever, ConstantOfShape},
@@ -193,6 +191,6 @@ constexpr ConversionRule kRules[] = {
 
 }  // namespace
 
-std::span<const ConversionRule> ShapeRules() { return kRules; }
+std::span<const ConversionRule> ShapeRules() { return kShapeRules; }
 
 }  // namespace millrace

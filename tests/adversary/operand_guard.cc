@@ -4,14 +4,12 @@
 #include <cstring>
 
 #include "graph/strings.h"
+#include "tests/adversary/red_zone.h"
 
 namespace millrace {
 namespace {
 
-constexpr int64_t kRedZone = 256;
 constexpr int64_t kAlignment = 256;  // copies lie as their operands do, modulo this
-constexpr std::byte kRed{0xA5};
-constexpr std::byte kPoison{0xFF};  // NaN in every float type
 
 }  // namespace
 

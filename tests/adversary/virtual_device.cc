@@ -7,13 +7,10 @@
 #include "graph/assert.h"
 #include "graph/strings.h"
 #include "runtime/strided_copy.h"
+#include "tests/adversary/red_zone.h"
 
 namespace millrace {
 namespace {
-
-constexpr int64_t kRedZone = kBufferAlignment;
-constexpr int kRed = 0xA5;
-constexpr int kPoison = 0xFF;  // NaN in every float type
 
 class VirtualStream : public Stream {
  public:
@@ -34,7 +31,7 @@ class VirtualStream : public Stream {
 };
 
 bool IsRed(const std::byte* zone) {
-  return std::all_of(zone, zone + kRedZone, [](std::byte b) { return b == std::byte{kRed}; });
+  return std::all_of(zone, zone + kRedZone, [](std::byte b) { return b == kRed; });
 }
 
 // The last and the newest version are the same here: one thread.
@@ -64,8 +61,8 @@ absl::StatusOr<Buffer> VirtualDevice::Allocate(MemorySpace space, int64_t size_b
   auto* const all = static_cast<std::byte*>(
       std::aligned_alloc(kBufferAlignment, static_cast<size_t>(padded + 2 * kRedZone)));
   MILLRACE_CHECK(all != nullptr);
-  std::memset(all, kRed, static_cast<size_t>(padded + 2 * kRedZone));
-  std::memset(all + kRedZone, kPoison, static_cast<size_t>(size_bytes));
+  std::memset(all, static_cast<int>(kRed), static_cast<size_t>(padded + 2 * kRedZone));
+  std::memset(all + kRedZone, static_cast<int>(kPoison), static_cast<size_t>(size_bytes));
   return Buffer(all + kRedZone, size_bytes, space, [padded](void* data, int64_t) {
     auto* const begin = static_cast<std::byte*>(data) - kRedZone;
     const bool intact = IsRed(begin) && IsRed(begin + kRedZone + padded);

@@ -10,11 +10,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// x -> h -> y on streams a, b.
-void DeclareChain(TestPlan& t) {
-  t.Input("x").Node("Fn", {"x"}, {"h"}).Node("Fn", {"h"}, {"y"}).Output("y");
-}
-
 TEST(CheckMemory, ChainOnOneStreamIsRight) {
   TestPlan t;
   DeclareChain(t);

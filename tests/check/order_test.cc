@@ -10,10 +10,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-void DeclareChain(TestPlan& t) {
-  t.Input("x").Node("Fn", {"x"}, {"h"}).Node("Fn", {"h"}, {"y"}).Output("y");
-}
-
 TEST(CheckOrder, WaitNeedsARecord) {
   TestPlan t;
   DeclareChain(t);

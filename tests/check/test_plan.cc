@@ -323,6 +323,10 @@ CheckReport TestPlan::Check(const MachineSpec* machine) {
   return CheckPlan(Build(), TestTraits(), machine);
 }
 
+void DeclareChain(TestPlan& plan) {
+  plan.Input("x").Node("Fn", {"x"}, {"h"}).Node("Fn", {"h"}, {"y"}).Output("y");
+}
+
 std::string Verdict(TestPlan& plan, const MachineSpec* machine) {
   const CheckReport report = plan.Check(machine);
   return report.ok() ? "" : report.errors[0].message;

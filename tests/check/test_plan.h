@@ -110,6 +110,9 @@ class TestPlan {
   std::vector<std::unique_ptr<TestProgram>> programs_;
 };
 
+// x -> h -> y, of two bytes each.
+void DeclareChain(TestPlan& plan);
+
 // "" when accepted, else the first error's message.
 std::string Verdict(TestPlan& plan, const MachineSpec* machine = nullptr);
 

@@ -17,6 +17,7 @@
 #include "graph/strings.h"
 #include "graph/text.h"
 #include "graph/weights.h"
+#include "tests/graph/json_values.h"
 
 namespace millrace {
 namespace {
@@ -592,20 +593,10 @@ TEST(GraphJsonTest, DeepNestingIsRefused) {
   EXPECT_THAT(Errors(WithNodes(nodes)), HasSubstr("nested more than 64 deep"));
 }
 
-// `value` and all below it, in the order of the text.
-void Collect(const JsonDocument& document, const JsonValue& value,
-             std::vector<const JsonValue*>& all) {
-  all.push_back(&value);
-  for (const JsonValue* v = document.FirstChild(value); v != nullptr; v = document.Next(*v)) {
-    Collect(document, *v, all);
-  }
-}
-
 TEST(GraphJsonTest, WrongKindsEverywhereAreErrorsNotCrashes) {
   const absl::StatusOr<JsonDocument> document = JsonDocument::Parse(kEverything, "");
   ASSERT_TRUE(document.ok());
-  std::vector<const JsonValue*> values;
-  Collect(*document, document->root(), values);
+  const std::vector<const JsonValue*> values = AllValues(*document);
   const std::string_view text = kEverything;
   size_t refused = 0;
   for (const JsonValue* v : values) {

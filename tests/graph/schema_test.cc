@@ -17,6 +17,7 @@
 #include "graph/machine.h"
 #include "graph/plan_json.h"
 #include "graph/strings.h"
+#include "tests/graph/json_values.h"
 #include "tests/graph/sample_plan.h"
 #include "tests/temporary_folder.h"
 
@@ -117,15 +118,6 @@ bool PlanLoads(const std::string& json) { return ParsePlanJson(json, "").ok(); }
 bool MachineLoads(const std::string& json) { return ParseMachine(json, "").ok(); }
 bool CostsLoad(const std::string& json) { return ParseCostTable(json, "").ok(); }
 
-// `value` and all below it, in the order of the text.
-void Collect(const JsonDocument& document, const JsonValue& value,
-             std::vector<const JsonValue*>& all) {
-  all.push_back(&value);
-  for (const JsonValue* v = document.FirstChild(value); v != nullptr; v = document.Next(*v)) {
-    Collect(document, *v, all);
-  }
-}
-
 // For each value of `base` one document with a fault there: another value in its place, another
 // key, or one more member. The faults take turns, because asking the schema takes milliseconds.
 std::vector<std::string> Mutants(const std::string& base) {
@@ -135,8 +127,7 @@ std::vector<std::string> Mutants(const std::string& base) {
   constexpr size_t kNumOthers = std::size(kOthers);
   const absl::StatusOr<JsonDocument> document = JsonDocument::Parse(base, "");
   EXPECT_TRUE(document.ok()) << document.status();
-  std::vector<const JsonValue*> values;
-  Collect(*document, document->root(), values);
+  const std::vector<const JsonValue*> values = AllValues(*document);
   std::vector<std::string> mutants;
   for (size_t i = 0; i < values.size(); ++i) {
     const JsonValue& v = *values[i];

@@ -15,14 +15,14 @@ namespace {
 using ::testing::HasSubstr;
 
 const TensorType kMatrix = {DType::kF32, {2, 3}};
-const TensorType kVector = {DType::kBF16, {3}};
+const TensorType kBias = {DType::kBF16, {3}};
 
 NodeQuery Query(std::string op, int64_t axis) {
   NodeQuery query;
   query.op = std::move(op);
   query.attrs.Set("axis", axis);
   query.attrs.Set("alpha", 1.0);
-  query.inputs = {kMatrix, std::nullopt, kVector};
+  query.inputs = {kMatrix, std::nullopt, kBias};
   query.outputs = {kMatrix};
   query.known = {{1, {0, -1}}, {2, {}}};
   return query;
@@ -69,7 +69,7 @@ TEST(SavedTargetTest, AnswersWhatItWasToldAndNothingElse) {
   EXPECT_TRUE(target.Variants(Query("Relu", 0)).empty());
   EXPECT_TRUE(target.Variants(Query("Softmax", 0)).empty());
   NodeQuery other = Query("Softmax", 1);
-  other.inputs[1] = kVector;
+  other.inputs[1] = kBias;
   EXPECT_TRUE(target.Variants(other).empty());
   other = Query("Softmax", 1);
   other.attrs.Set("alpha", int64_t{1});  // 1 is not 1.0

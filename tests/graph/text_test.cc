@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // Everything the text form can say, as Print writes it.
-constexpr char kEverything[] = R"(graph everything
+constexpr char kEverythingText[] = R"(graph everything
 producer "{\"tool\":\"hand\"}"
 opset core = 1
 symbol N = 8 min 1 max 1024 multiple_of 4 default 16
@@ -65,16 +65,16 @@ std::string Canonical(std::string text) {
 }
 
 TEST(GraphText, ParseThenPrintIsTheIdentity) {
-  const auto graph = ParseGraphText(kEverything, "everything.txt");
+  const auto graph = ParseGraphText(kEverythingText, "everything.txt");
   ASSERT_TRUE(graph.ok()) << graph.status();
-  EXPECT_EQ(ToText(*graph), Canonical(kEverything));
+  EXPECT_EQ(ToText(*graph), Canonical(kEverythingText));
   const auto again = ParseGraphText(ToText(*graph));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_TRUE(SameGraph(*graph, *again));
 }
 
 TEST(GraphText, ParsedGraphHasTheParts) {
-  const auto graph = ParseGraphText(kEverything);
+  const auto graph = ParseGraphText(kEverythingText);
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_EQ(graph->inputs.size(), 2u);
   EXPECT_EQ(graph->nodes.size(), 5u);
@@ -156,7 +156,7 @@ TEST(GraphText, DeepNestingIsRefusedNotFollowed) {
 }
 
 TEST(GraphText, EveryPrefixOfATextIsHandled) {
-  const std::string text = kEverything;
+  const std::string text = kEverythingText;
   for (size_t n = 0; n < text.size(); ++n) {
     const auto graph = ParseGraphText(text.substr(0, n));  // must return, with or without an error
     if (graph.ok()) {

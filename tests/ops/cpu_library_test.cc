@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 using Ints = std::vector<int64_t>;
 
-Tensor Ramp(const Shape& shape) {
+Tensor Counting(const Shape& shape) {
   Tensor t = Tensor::Zeros({DType::kF32, shape});
   for (int64_t i = 0; i < t.num_elements(); ++i) t.Set(i, 0.25 * static_cast<double>(i % 17) - 2);
   return t;
@@ -27,27 +27,27 @@ Tensor Ramp(const Shape& shape) {
 std::vector<KernelCase> OneOfEach() {
   const Attrs pool = MakeAttrs({{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}});
   return {
-      MakeCase("Identity", {}, {Ramp({5, 6})}),
-      MakeCase("Reshape", {}, {Ramp({5, 6}), Tensor::Of<int64_t>({1}, {30})}),
-      MakeCase("Transpose", {}, {Ramp({5, 6})}),
-      MakeCase("Concat", MakeAttrs({{"axis", int64_t{1}}}), {Ramp({5, 6}), Ramp({5, 2})}),
-      MakeCase("Split", MakeAttrs({{"axis", int64_t{1}}}), {Ramp({5, 6})}, 2),
-      MakeCase("Gather", {}, {Ramp({5, 6}), Tensor::Of<int64_t>({3}, {4, 0, -1})}),
-      MakeCase("Relu", {}, {Ramp({5, 6})}),
-      MakeCase("Gelu", {}, {Ramp({5, 6})}),
-      MakeCase("Add", {}, {Ramp({5, 6}), Ramp({6})}),
+      MakeCase("Identity", {}, {Counting({5, 6})}),
+      MakeCase("Reshape", {}, {Counting({5, 6}), Tensor::Of<int64_t>({1}, {30})}),
+      MakeCase("Transpose", {}, {Counting({5, 6})}),
+      MakeCase("Concat", MakeAttrs({{"axis", int64_t{1}}}), {Counting({5, 6}), Counting({5, 2})}),
+      MakeCase("Split", MakeAttrs({{"axis", int64_t{1}}}), {Counting({5, 6})}, 2),
+      MakeCase("Gather", {}, {Counting({5, 6}), Tensor::Of<int64_t>({3}, {4, 0, -1})}),
+      MakeCase("Relu", {}, {Counting({5, 6})}),
+      MakeCase("Gelu", {}, {Counting({5, 6})}),
+      MakeCase("Add", {}, {Counting({5, 6}), Counting({6})}),
       MakeCase("Add", {}, {Tensor::Scalar<int64_t>(4), Tensor::Of<int64_t>({2}, {1, 2})}),
-      MakeCase("Softmax", {}, {Ramp({5, 6})}),
-      MakeCase("LayerNormalization", {}, {Ramp({5, 6}), Ramp({6}), Ramp({6})}),
-      MakeCase("ReduceSum", {}, {Ramp({5, 6}), Tensor::Of<int64_t>({1}, {1})}),
-      MakeCase("GlobalAveragePool", {}, {Ramp({1, 3, 4, 4})}),
-      MakeCase("MaxPool", pool, {Ramp({1, 3, 9, 9})}),
-      MakeCase("MatMul", {}, {Ramp({5, 6}), Ramp({6, 7})}),
-      MakeCase("Gemm", {}, {Ramp({5, 6}), Ramp({6, 7}), Ramp({7})}),
-      MakeCase("MatMul", {}, {Ramp({64, 64}), Ramp({64, 64})}),
-      MakeCase("Conv", {}, {Ramp({1, 8, 9, 9}), Ramp({8, 8, 3, 3})}),
-      MakeCase("Conv", {}, {Ramp({1, 64, 9, 9}), Ramp({64, 64, 3, 3})}),
-      MakeCase("Add", {}, {Ramp({0}), Ramp({0})}),
+      MakeCase("Softmax", {}, {Counting({5, 6})}),
+      MakeCase("LayerNormalization", {}, {Counting({5, 6}), Counting({6}), Counting({6})}),
+      MakeCase("ReduceSum", {}, {Counting({5, 6}), Tensor::Of<int64_t>({1}, {1})}),
+      MakeCase("GlobalAveragePool", {}, {Counting({1, 3, 4, 4})}),
+      MakeCase("MaxPool", pool, {Counting({1, 3, 9, 9})}),
+      MakeCase("MatMul", {}, {Counting({5, 6}), Counting({6, 7})}),
+      MakeCase("Gemm", {}, {Counting({5, 6}), Counting({6, 7}), Counting({7})}),
+      MakeCase("MatMul", {}, {Counting({64, 64}), Counting({64, 64})}),
+      MakeCase("Conv", {}, {Counting({1, 8, 9, 9}), Counting({8, 8, 3, 3})}),
+      MakeCase("Conv", {}, {Counting({1, 64, 9, 9}), Counting({64, 64, 3, 3})}),
+      MakeCase("Add", {}, {Counting({0}), Counting({0})}),
   };
 }
 
@@ -92,7 +92,7 @@ TEST(CpuTargetTest, NothingForUnknownOpsControlFlowAndBadTypes) {
   EXPECT_TRUE(CpuTarget().Variants(query).empty());
   query.op = "If";
   EXPECT_TRUE(CpuTarget().Variants(query).empty());
-  query = MakeCase("Add", {}, {Ramp({3}), Ramp({3})}).query;
+  query = MakeCase("Add", {}, {Counting({3}), Counting({3})}).query;
   query.outputs[0]->shape = {1000};
   EXPECT_TRUE(CpuTarget().Variants(query).empty());
   query.inputs.pop_back();
@@ -125,7 +125,7 @@ TEST(CpuTargetTest, EmptyTypesWithHugeDims) {
 }
 
 TEST(CpuLibraryTest, RefusesVariantsItNeverOffered) {
-  const KernelCase c = MakeCase("Add", {}, {Ramp({8}), Ramp({8})});
+  const KernelCase c = MakeCase("Add", {}, {Counting({8}), Counting({8})});
   for (const char* name : {"nonsense", "simd:avx1024", "copy", "loop", "onednn:avx512_core", ""}) {
     KernelVariant variant;
     variant.name = name;
@@ -150,7 +150,7 @@ TEST(CpuLibraryTest, ReferenceLibraryHasReferencesOnly) {
 }
 
 TEST(CpuLibraryTest, RefusesTypesThatDoNotFitTheOp) {
-  const KernelCase c = MakeCase("MatMul", {}, {Ramp({4, 5}), Ramp({5, 6})});
+  const KernelCase c = MakeCase("MatMul", {}, {Counting({4, 5}), Counting({5, 6})});
   for (const KernelVariant& variant : CpuTarget().Variants(c.query)) {
     KernelRequest request = RequestFor(c, variant);
     request.query.outputs[0]->shape = {4, 600};
@@ -162,7 +162,7 @@ TEST(CpuLibraryTest, RefusesTypesThatDoNotFitTheOp) {
 }
 
 TEST(CpuLibraryTest, RefusesOperandsThatAreNotDense) {
-  const KernelCase c = MakeCase("Add", {}, {Ramp({4, 5}), Ramp({4, 5})});
+  const KernelCase c = MakeCase("Add", {}, {Counting({4, 5}), Counting({4, 5})});
   const KernelVariant variant = OfferedVariant(c, "simd");
   KernelRequest request = RequestFor(c, variant);
   request.inputs[0].strides = {5, 1};
@@ -176,7 +176,7 @@ TEST(CpuLibraryTest, RefusesOperandsThatAreNotDense) {
 
 TEST(CpuLibraryTest, ATeamWithoutItsScratchGivesWayToASmallerOne) {
   const Attrs attrs = MakeAttrs({{"kernel_shape", Ints{2, 2}}});
-  const KernelCase c = MakeCase("MaxPool", attrs, {Ramp({4, 64, 40, 40})});
+  const KernelCase c = MakeCase("MaxPool", attrs, {Counting({4, 64, 40, 40})});
   KernelVariant variant;
   for (const KernelVariant& v : CpuTarget(1).Variants(c.query)) {
     if (v.name == "simd") variant = v;
@@ -191,7 +191,7 @@ TEST(CpuLibraryTest, ATeamWithoutItsScratchGivesWayToASmallerOne) {
 
 TEST(CpuLibraryTest, IndicesOutOfRangeAreAnErrorOfTheInput) {
   for (int64_t index : {int64_t{5}, int64_t{-6}, std::numeric_limits<int64_t>::min()}) {
-    KernelCase c = MakeCase("Gather", {}, {Ramp({5, 2}), Tensor::Of<int64_t>({2}, {0, 0})});
+    KernelCase c = MakeCase("Gather", {}, {Counting({5, 2}), Tensor::Of<int64_t>({2}, {0, 0})});
     c.inputs[1].Set(1, static_cast<double>(index));  // known at run time only
     const auto status =
         RunVariant(*CreateCpuKernelLibrary(), c, OfferedVariant(c, "copy")).status();
@@ -251,7 +251,7 @@ TEST(ReferenceTrueShapes, NonZeroWritesWhatItFoundAndItsShape) {
   float x[] = {0, 3, 0, 4, 5, 9, 9, 9};  // planned for [2,4], truly [2,2]
   int64_t found[2 * 8];
   std::fill(std::begin(found), std::end(found), -1);
-  BoundedRun run{MakeCase("NonZero", {}, {Ramp({2, 4})}).query, {{2, 2}}, {x}, {found}};
+  BoundedRun run{MakeCase("NonZero", {}, {Counting({2, 4})}).query, {{2, 2}}, {x}, {found}};
   ASSERT_TRUE(run.Run().ok());
   EXPECT_EQ(run.output_shapes[0], (Shape{2, 2}));
   EXPECT_THAT(std::vector<int64_t>(found, found + 5), testing::ElementsAre(0, 1, 1, 1, -1));
@@ -259,7 +259,7 @@ TEST(ReferenceTrueShapes, NonZeroWritesWhatItFoundAndItsShape) {
 
 TEST(ReferenceTrueShapes, OrdinaryOpsTakeTheTrueSizes) {
   float x[] = {-1, 2, -3, 4}, y[] = {9, 9, 9, 9};
-  BoundedRun run{MakeCase("Relu", {}, {Ramp({4})}).query, {{3}}, {x}, {y}};
+  BoundedRun run{MakeCase("Relu", {}, {Counting({4})}).query, {{3}}, {x}, {y}};
   ASSERT_TRUE(run.Run().ok());
   EXPECT_EQ(run.output_shapes[0], (Shape{3}));
   EXPECT_THAT(y, testing::ElementsAre(0, 2, 0, 9));
@@ -267,19 +267,19 @@ TEST(ReferenceTrueShapes, OrdinaryOpsTakeTheTrueSizes) {
 
 TEST(ReferenceTrueShapes, RefusesMoreThanWasPlanned) {
   float x[8] = {}, y[4] = {};
-  BoundedRun run{MakeCase("Relu", {}, {Ramp({4})}).query, {{8}}, {x}, {y}};
+  BoundedRun run{MakeCase("Relu", {}, {Counting({4})}).query, {{8}}, {x}, {y}};
   EXPECT_THAT(run.Run().message(), HasSubstr("was planned"));
 }
 
 TEST(ReferenceTrueShapes, FastKernelsDoNotTakeThem) {
-  const KernelCase c = MakeCase("Relu", {}, {Ramp({4})});
+  const KernelCase c = MakeCase("Relu", {}, {Counting({4})});
   KernelRequest request = RequestFor(c, OfferedVariant(c, "simd"));
   request.true_shapes = true;
   EXPECT_FALSE(CreateCpuKernelLibrary()->Prepare(request).ok());
 }
 
 TEST(ReferenceTrueShapes, DataDependentResultsNeedThem) {
-  const KernelCase c = MakeCase("NonZero", {}, {Ramp({4})});
+  const KernelCase c = MakeCase("NonZero", {}, {Counting({4})});
   EXPECT_FALSE(
       CreateReferenceKernelLibrary()->Prepare(RequestFor(c, OfferedVariant(c, "reference"))).ok());
 }

@@ -19,6 +19,10 @@ absl::StatusOr<std::vector<Tensor>> RunReference(std::string_view op, const Attr
   return millrace::RunReference(query, inputs);
 }
 
+std::string ErrorOf(std::string_view op, const std::vector<Tensor>& inputs, const Attrs& attrs) {
+  return std::string(RunReference(op, attrs, inputs).status().message());
+}
+
 absl::StatusOr<std::vector<Tensor>> Evaluate(const Graph& graph, std::span<const Tensor> inputs) {
   std::vector<Tensor> values(graph.values.size());
   for (size_t i = 0; i < graph.inputs.size(); ++i) values[graph.inputs[i].index] = inputs[i];

@@ -3,6 +3,7 @@
 #define MILLRACE_TESTS_OPS_EVALUATE_H_
 
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +16,10 @@ namespace millrace::optest {
 absl::StatusOr<std::vector<Tensor>> RunReference(std::string_view op, const Attrs& attrs,
                                                  const std::vector<Tensor>& inputs,
                                                  int num_outputs = 1);
+
+// Its error message; "" when there is none.
+std::string ErrorOf(std::string_view op, const std::vector<Tensor>& inputs,
+                    const Attrs& attrs = {});
 
 // The graph's outputs. Results must have types; params are not supported, nor nested graphs.
 absl::StatusOr<std::vector<Tensor>> Evaluate(const Graph& graph, std::span<const Tensor> inputs);

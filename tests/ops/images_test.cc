@@ -18,12 +18,6 @@ using Ints = std::vector<int64_t>;
 
 constexpr double kClose = 1e-5;
 
-std::string ErrorOf(std::string_view op, const std::vector<Tensor>& inputs,
-                    const Attrs& attrs = {}) {
-  const auto results = optest::RunReference(op, attrs, inputs);
-  return results.ok() ? "" : std::string(results.status().message());
-}
-
 Tensor Ramp(const Shape& shape, float first = 0) {
   Tensor tensor = Tensor::Zeros({DType::kF32, shape});
   for (int64_t i = 0; i < tensor.num_elements(); ++i) {
@@ -88,7 +82,7 @@ TEST(Einsum, MultipliesAllAtOnceWhereAProductInBetweenWouldBeLarger) {
 TEST(Einsum, SaysWhatIsWrong) {
   const Tensor a = Ramp({2, 3}), b = Ramp({4, 2});
   const auto error = [](const std::string& equation, const std::vector<Tensor>& inputs) {
-    return ErrorOf("Einsum", inputs, MakeAttrs({{"equation", equation}}));
+    return optest::ErrorOf("Einsum", inputs, MakeAttrs({{"equation", equation}}));
   };
   EXPECT_THAT(error("ij,jk->ik", {a, b}), HasSubstr("'j' is 3 and, in dim 0 of operand 1, 4"));
   EXPECT_THAT(error("ij->ik", {a}), HasSubstr("the result names 'k', which no operand has"));
@@ -203,24 +197,29 @@ TEST(Resize, IntegersRoundAndSaturate) {
 
 TEST(Resize, SaysWhatIsWrong) {
   const Tensor x = Ramp({2, 2}), none, two = F32({2}, {2, 2});
-  EXPECT_THAT(ErrorOf("Resize", {x}), HasSubstr("exactly one of 'scales' and 'sizes'"));
-  EXPECT_THAT(ErrorOf("Resize", {x, none, two, I64({2}, {4, 4})}),
+  EXPECT_THAT(optest::ErrorOf("Resize", {x}), HasSubstr("exactly one of 'scales' and 'sizes'"));
+  EXPECT_THAT(optest::ErrorOf("Resize", {x, none, two, I64({2}, {4, 4})}),
               HasSubstr("exactly one of 'scales' and 'sizes'"));
-  EXPECT_THAT(ErrorOf("Resize", {x, none, F32({1}, {2})}),
+  EXPECT_THAT(optest::ErrorOf("Resize", {x, none, F32({1}, {2})}),
               HasSubstr("'scales' has 1 elements, expected 2"));
-  EXPECT_THAT(ErrorOf("Resize", {x, none, F32({2}, {2, -1})}), HasSubstr("'scales' has -1"));
-  EXPECT_THAT(ErrorOf("Resize", {x, none, F32({2}, {2, NAN})}), HasSubstr("'scales' has nan"));
-  EXPECT_THAT(ErrorOf("Resize", {x, none, F32({2}, {2, 1e30f})}), HasSubstr("would have size"));
-  EXPECT_THAT(ErrorOf("Resize", {x, none, none, I64({2}, {2, -4})}), HasSubstr("'sizes' has -4"));
-  EXPECT_THAT(ErrorOf("Resize", {Ramp({0, 2}), none, none, I64({2}, {2, 2})}),
+  EXPECT_THAT(optest::ErrorOf("Resize", {x, none, F32({2}, {2, -1})}),
+              HasSubstr("'scales' has -1"));
+  EXPECT_THAT(optest::ErrorOf("Resize", {x, none, F32({2}, {2, NAN})}),
+              HasSubstr("'scales' has nan"));
+  EXPECT_THAT(optest::ErrorOf("Resize", {x, none, F32({2}, {2, 1e30f})}),
+              HasSubstr("would have size"));
+  EXPECT_THAT(optest::ErrorOf("Resize", {x, none, none, I64({2}, {2, -4})}),
+              HasSubstr("'sizes' has -4"));
+  EXPECT_THAT(optest::ErrorOf("Resize", {Ramp({0, 2}), none, none, I64({2}, {2, 2})}),
               HasSubstr("dim 0 is empty and cannot become 2"));
-  EXPECT_THAT(ErrorOf("Resize", {x, none, two},
+  EXPECT_THAT(
+      optest::ErrorOf("Resize", {x, none, two},
                       MakeAttrs({{"coordinate_transformation_mode", "tf_crop_and_resize"}})),
-              HasSubstr("needs 'roi'"));
-  EXPECT_THAT(ErrorOf("Resize", {x, none, two}, MakeAttrs({{"axes", Ints{0, -2}}})),
+      HasSubstr("needs 'roi'"));
+  EXPECT_THAT(optest::ErrorOf("Resize", {x, none, two}, MakeAttrs({{"axes", Ints{0, -2}}})),
               HasSubstr("axis -2 is given twice"));
-  EXPECT_THAT(ErrorOf("Resize", {Tensor::Of<bool>({1}, {true}), none, F32({1}, {2})},
-                      MakeAttrs({{"mode", "linear"}})),
+  EXPECT_THAT(optest::ErrorOf("Resize", {Tensor::Of<bool>({1}, {true}), none, F32({1}, {2})},
+                              MakeAttrs({{"mode", "linear"}})),
               HasSubstr("bool has no values in between"));
 }
 
@@ -254,7 +253,7 @@ TEST(AffineGrid, MapsAllPoints) {
   EXPECT_THAT(
       Eval("AffineGrid", {turned, I64({4}, {1, 1, 2, 1})}, MakeAttrs({{"align_corners", true}})),
       IsNear(F32({1, 2, 1, 2}, {-1, 0.5, 1, 0.5}), kClose));
-  EXPECT_THAT(ErrorOf("AffineGrid", {turned, I64({5}, {1, 1, 1, 2, 2})}),
+  EXPECT_THAT(optest::ErrorOf("AffineGrid", {turned, I64({5}, {1, 1, 1, 2, 2})}),
               HasSubstr("theta must be [1,3,4]"));
 }
 
@@ -281,7 +280,7 @@ TEST(RoiAlign, AveragesSamplesOfBins) {
 TEST(RoiAlign, RefusesRegionsThatMakeNoSense) {
   const Tensor x = Ramp({1, 1, 4, 4});
   const auto error = [&](std::initializer_list<float> roi, int64_t image) {
-    return ErrorOf("RoiAlign", {x, Tensor::Of<float>({1, 4}, roi), I64({1}, {image})});
+    return optest::ErrorOf("RoiAlign", {x, Tensor::Of<float>({1, 4}, roi), I64({1}, {image})});
   };
   EXPECT_EQ(error({0, 0, 4, 4}, 0), "");
   EXPECT_THAT(error({0, 0, 4, 4}, 1), HasSubstr("region 0 is in image 1, out of range [0,1)"));
@@ -294,7 +293,7 @@ TEST(MaxRoiPool, TakesTheLargestElementOfEachBin) {
   const Attrs attrs = MakeAttrs({{"pooled_shape", Ints{2, 2}}});
   EXPECT_THAT(Eval("MaxRoiPool", {x, F32({2, 5}, {0, 0, 0, 3, 3, 0, 1, 1, 2, 2})}, attrs),
               Is(F32({2, 1, 2, 2}, {5, 7, 13, 15, 5, 6, 9, 10})));
-  EXPECT_THAT(ErrorOf("MaxRoiPool", {x, F32({1, 5}, {2, 0, 0, 1, 1})}, attrs),
+  EXPECT_THAT(optest::ErrorOf("MaxRoiPool", {x, F32({1, 5}, {2, 0, 0, 1, 1})}, attrs),
               HasSubstr("out of range [0,1)"));
 }
 
@@ -304,16 +303,16 @@ TEST(CenterCropPad, KeepsTheMiddle) {
   EXPECT_THAT(
       Eval("CenterCropPad", {Ramp({1, 3}, 1), I64({1}, {1})}, MakeAttrs({{"axes", Ints{-1}}})),
       Is(F32({1, 1}, {2})));
-  EXPECT_THAT(ErrorOf("CenterCropPad", {Ramp({2, 2}), I64({1}, {5})}),
+  EXPECT_THAT(optest::ErrorOf("CenterCropPad", {Ramp({2, 2}), I64({1}, {5})}),
               HasSubstr("'shape' has 1 sizes for 2 axes"));
 }
 
 TEST(Col2Im, AddsUpWhereBlocksOverlap) {
   EXPECT_THAT(Eval("Col2Im", {F32({1, 2, 3}, {1, 2, 3, 10, 20, 30}), I64({1}, {4}), I64({1}, {2})}),
               Is(F32({1, 1, 4}, {1, 12, 23, 30})));
-  EXPECT_THAT(ErrorOf("Col2Im", {Ramp({1, 2, 4}), I64({1}, {4}), I64({1}, {2})}),
+  EXPECT_THAT(optest::ErrorOf("Col2Im", {Ramp({1, 2, 4}), I64({1}, {4}), I64({1}, {2})}),
               HasSubstr("the window has 3 places, but the input has 4 columns"));
-  EXPECT_THAT(ErrorOf("Col2Im", {Ramp({1, 3, 3}), I64({1}, {4}), I64({1}, {2})}),
+  EXPECT_THAT(optest::ErrorOf("Col2Im", {Ramp({1, 3, 3}), I64({1}, {4}), I64({1}, {2})}),
               HasSubstr("3 rows are no whole number of blocks of 2"));
 }
 
@@ -329,7 +328,7 @@ TEST(DeformConv, MovesItsTaps) {
   mask.Set(0, 2);
   EXPECT_THAT(Eval("DeformConv", {x, w, offset, F32({1}, {1}), mask}),
               IsNear(F32({1, 1, 2, 2}, {4, 1, 1, 1}), kClose));
-  EXPECT_THAT(ErrorOf("DeformConv", {x, w, Tensor::Zeros({DType::kF32, {1, 8, 3, 2}})}),
+  EXPECT_THAT(optest::ErrorOf("DeformConv", {x, w, Tensor::Zeros({DType::kF32, {1, 8, 3, 2}})}),
               HasSubstr("'offset' must be [1,8,2,2]"));
 }
 

@@ -238,7 +238,7 @@ TEST(InferErrors, AttributesAreCheckedAgainstTheSchema) {
             "2:1: y/attrs/alpha: Relu 'y': unknown attribute 'alpha'; expected no attributes");
   EXPECT_EQ(ErrorsOf("input x : f32[2]\ny = Softmax(x) {axis = 1.5}"),
             "2:1: y/attrs/axis: Softmax 'y': attribute 'axis' has the wrong kind; expected int, "
-            "found float");
+            "found float 1.5");
   EXPECT_EQ(ErrorsOf("input x : f32[2]\ny = Gelu(x) {approximate = \"tan\"}"),
             "2:1: y/attrs/approximate: Gelu 'y': attribute 'approximate' has no such choice; "
             "expected one of 'none', 'tanh', found 'tan'; did you mean 'tanh'?");

@@ -19,11 +19,6 @@ Tensor List(const Ints& values) {
   return Tensor::FromSpan<int64_t>({static_cast<int64_t>(values.size())}, values);
 }
 
-std::string ErrorOf(std::string_view op, const std::vector<Tensor>& inputs,
-                    const Attrs& attrs = {}) {
-  return std::string(optest::RunReference(op, attrs, inputs).status().message());
-}
-
 // --- Slice -------------------------------------------------------------------------------------
 
 // 0, 1, ... as [2,5].
@@ -47,7 +42,8 @@ TEST(Slice, TakesStepsAndClamps) {
 
 TEST(Slice, Refuses) {
   const auto error = [](Ints starts, Ints ends, Ints axes, Ints steps) {
-    return ErrorOf("Slice", {Counting(), List(starts), List(ends), List(axes), List(steps)});
+    return optest::ErrorOf("Slice",
+                           {Counting(), List(starts), List(ends), List(axes), List(steps)});
   };
   EXPECT_THAT(error({0}, {1}, {2}, {1}), HasSubstr("axis 2 is out of range [-2,2)"));
   EXPECT_THAT(error({0, 0}, {1, 1}, {1, -1}, {1, 1}), HasSubstr("axis -1 is given twice"));
@@ -83,15 +79,15 @@ TEST(Pad, ConstantsFillEveryDim) {
 
 TEST(Pad, Refuses) {
   const Tensor x = F32({2, 3}, {1, 2, 3, 4, 5, 6});
-  EXPECT_THAT(ErrorOf("Pad", {x, List({1, 2})}),
+  EXPECT_THAT(optest::ErrorOf("Pad", {x, List({1, 2})}),
               HasSubstr("'pads' has 2 entries, expected are 4, two for each axis"));
-  EXPECT_THAT(ErrorOf("Pad", {x, List({0, -2, 0, -2})}),
+  EXPECT_THAT(optest::ErrorOf("Pad", {x, List({0, -2, 0, -2})}),
               HasSubstr("dim 1 of 3 cannot be cut by 4"));
-  EXPECT_THAT(ErrorOf("Pad", {x, List({0, INT64_MAX, 0, 0})}),
+  EXPECT_THAT(optest::ErrorOf("Pad", {x, List({0, INT64_MAX, 0, 0})}),
               HasSubstr("a pad of 9223372036854775807 along axis 1 is out of range"));
-  EXPECT_THAT(ErrorOf("Pad", {F32({0}, {}), List({1, 0})}, MakeAttrs({{"mode", "edge"}})),
+  EXPECT_THAT(optest::ErrorOf("Pad", {F32({0}, {}), List({1, 0})}, MakeAttrs({{"mode", "edge"}})),
               HasSubstr("dim 0 is empty: 'edge' has nothing to pad with"));
-  EXPECT_THAT(ErrorOf("Pad", {x, List({1, 1, 1, 1}), F32({2}, {1, 2})}),
+  EXPECT_THAT(optest::ErrorOf("Pad", {x, List({1, 1, 1, 1}), F32({2}, {1, 2})}),
               HasSubstr("'constant_value' must have one element, but is [2]"));
 }
 
@@ -100,10 +96,11 @@ TEST(Pad, Refuses) {
 TEST(Moves, TileRepeatsEveryDim) {
   EXPECT_THAT(Eval("Tile", {F32({2, 2}, {1, 2, 3, 4}), List({2, 2})}),
               Is(F32({4, 4}, {1, 2, 1, 2, 3, 4, 3, 4, 1, 2, 1, 2, 3, 4, 3, 4})));
-  EXPECT_THAT(ErrorOf("Tile", {F32({2}, {1, 2}), List({1, 1})}),
+  EXPECT_THAT(optest::ErrorOf("Tile", {F32({2}, {1, 2}), List({1, 1})}),
               HasSubstr("'repeats' has 2 entries for rank 1"));
-  EXPECT_THAT(ErrorOf("Tile", {F32({2}, {1, 2}), List({-1})}), HasSubstr("repeated -1 times"));
-  EXPECT_THAT(ErrorOf("Tile", {F32({2}, {1, 2}), List({INT64_MAX})}),
+  EXPECT_THAT(optest::ErrorOf("Tile", {F32({2}, {1, 2}), List({-1})}),
+              HasSubstr("repeated -1 times"));
+  EXPECT_THAT(optest::ErrorOf("Tile", {F32({2}, {1, 2}), List({INT64_MAX})}),
               HasSubstr("the result is too large"));
 }
 
@@ -114,9 +111,10 @@ TEST(Moves, SqueezeAndUnsqueezeDims) {
   EXPECT_EQ(Eval("Squeeze", {x, List({})}).shape(), (Shape{1, 2, 1}));
   EXPECT_EQ(Eval("Unsqueeze", {x, List({4, 0})}).shape(), (Shape{1, 1, 2, 1, 1}));
   EXPECT_EQ(Eval("Unsqueeze", {x, List({-1})}).shape(), (Shape{1, 2, 1, 1}));
-  EXPECT_THAT(ErrorOf("Squeeze", {x, List({1})}), HasSubstr("dim 1 of [1,2,1] is not 1"));
-  EXPECT_THAT(ErrorOf("Unsqueeze", {x, List({5})}), HasSubstr("axis 5 is out of range [-4,4)"));
-  EXPECT_THAT(ErrorOf("Unsqueeze", {x, List({0, 1, 2, 3, 4, 5})}),
+  EXPECT_THAT(optest::ErrorOf("Squeeze", {x, List({1})}), HasSubstr("dim 1 of [1,2,1] is not 1"));
+  EXPECT_THAT(optest::ErrorOf("Unsqueeze", {x, List({5})}),
+              HasSubstr("axis 5 is out of range [-4,4)"));
+  EXPECT_THAT(optest::ErrorOf("Unsqueeze", {x, List({0, 1, 2, 3, 4, 5})}),
               HasSubstr("the result would have 9 dims"));
 }
 
@@ -133,11 +131,11 @@ TEST(Moves, DepthToSpaceAndBack) {
   Attrs crd = block;
   crd.Set("mode", std::string("CRD"));
   EXPECT_THAT(Eval("DepthToSpace", {z}, crd), Is(F32({1, 2, 2, 2}, {0, 1, 2, 3, 4, 5, 6, 7})));
-  EXPECT_THAT(ErrorOf("DepthToSpace", {F32({1, 2, 1, 1}, {0, 1})}, block),
+  EXPECT_THAT(optest::ErrorOf("DepthToSpace", {F32({1, 2, 1, 1}, {0, 1})}, block),
               HasSubstr("2 channels do not divide in blocks of 2 x 2"));
-  EXPECT_THAT(ErrorOf("SpaceToDepth", {F32({1, 1, 1, 2}, {0, 1})}, block),
+  EXPECT_THAT(optest::ErrorOf("SpaceToDepth", {F32({1, 1, 1, 2}, {0, 1})}, block),
               HasSubstr("1 x 2 pixels do not divide in blocks of 2"));
-  EXPECT_THAT(ErrorOf("SpaceToDepth", {x}, MakeAttrs({{"blocksize", int64_t{0}}})),
+  EXPECT_THAT(optest::ErrorOf("SpaceToDepth", {x}, MakeAttrs({{"blocksize", int64_t{0}}})),
               HasSubstr("'blocksize' is 0"));
 }
 
@@ -159,10 +157,11 @@ TEST(Moves, ReverseSequenceReversesBeginnings) {
   EXPECT_THAT(Eval("ReverseSequence", {x, List({1, 2, 0})},
                    MakeAttrs({{"batch_axis", int64_t{0}}, {"time_axis", int64_t{1}}})),
               Is(F32({3, 2}, {0, 1, 3, 2, 4, 5})));
-  EXPECT_THAT(ErrorOf("ReverseSequence", {x, List({4, 0})}),
+  EXPECT_THAT(optest::ErrorOf("ReverseSequence", {x, List({4, 0})}),
               HasSubstr("length 4 (element 0 of 'sequence_lens') is not in [0,3]"));
-  EXPECT_THAT(ErrorOf("ReverseSequence", {x, List({1, 1})}, MakeAttrs({{"time_axis", int64_t{1}}})),
-              HasSubstr("one must be 0, the other 1"));
+  EXPECT_THAT(
+      optest::ErrorOf("ReverseSequence", {x, List({1, 1})}, MakeAttrs({{"time_axis", int64_t{1}}})),
+      HasSubstr("one must be 0, the other 1"));
 }
 
 // --- Gather and Scatter ------------------------------------------------------------------------
@@ -173,9 +172,9 @@ TEST(Gathers, ElementsAlongAnAxis) {
               Is(F32({2, 3}, {4, 8, 3, 7, 2, 3})));
   EXPECT_THAT(Eval("GatherElements", {x, I64({2, 1}, {2, -3})}, MakeAttrs({{"axis", int64_t{1}}})),
               Is(F32({2, 1}, {3, 4})));
-  EXPECT_THAT(ErrorOf("GatherElements", {x, I64({1, 1}, {3})}),
+  EXPECT_THAT(optest::ErrorOf("GatherElements", {x, I64({1, 1}, {3})}),
               HasSubstr("index 3 (element 0 of 'indices') is out of range [-3,3)"));
-  EXPECT_THAT(ErrorOf("GatherElements", {x, I64({1, 4}, {0, 0, 0, 0})}),
+  EXPECT_THAT(optest::ErrorOf("GatherElements", {x, I64({1, 4}, {0, 0, 0, 0})}),
               HasSubstr("must have the rank of data, [3,3], and be no larger beside axis 0"));
 }
 
@@ -187,12 +186,12 @@ TEST(Gathers, SlicesByTuples) {
               Is(I64({2, 2}, {2, 3, 4, 5})));
   EXPECT_THAT(Eval("GatherND", {x, Tensor::Zeros({DType::kI64, {1, 0}})}),
               Is(x.Reshaped({1, 2, 2, 2})));
-  EXPECT_THAT(ErrorOf("GatherND", {x, I64({1}, {-3})}), HasSubstr("index -3 (element 0"));
-  EXPECT_THAT(ErrorOf("GatherND", {x, I64({4}, {0, 0, 0, 0})}),
+  EXPECT_THAT(optest::ErrorOf("GatherND", {x, I64({1}, {-3})}), HasSubstr("index -3 (element 0"));
+  EXPECT_THAT(optest::ErrorOf("GatherND", {x, I64({4}, {0, 0, 0, 0})}),
               HasSubstr("indices of 4 coordinates are too long for data, [2,2,2]"));
-  EXPECT_THAT(
-      ErrorOf("GatherND", {x, I64({3, 1}, {0, 0, 0})}, MakeAttrs({{"batch_dims", int64_t{1}}})),
-      HasSubstr("batch dim 0 is 2 in data and 3 in indices"));
+  EXPECT_THAT(optest::ErrorOf("GatherND", {x, I64({3, 1}, {0, 0, 0})},
+                              MakeAttrs({{"batch_dims", int64_t{1}}})),
+              HasSubstr("batch dim 0 is 2 in data and 3 in indices"));
 }
 
 TEST(Scatters, ElementsTakePlacesOrCombine) {
@@ -229,15 +228,15 @@ TEST(Scatters, SlicesByTuples) {
 
 TEST(Scatters, Refuse) {
   const Tensor x = F32({3}, {1, 2, 3});
-  EXPECT_THAT(ErrorOf("ScatterElements", {x, I64({2}, {0, 1}), F32({1}, {9})}),
+  EXPECT_THAT(optest::ErrorOf("ScatterElements", {x, I64({2}, {0, 1}), F32({1}, {9})}),
               HasSubstr("'updates' must be [2], but is [1]"));
-  EXPECT_THAT(ErrorOf("ScatterND", {x, I64({2, 1}, {0, 3}), F32({2}, {9, 9})}),
+  EXPECT_THAT(optest::ErrorOf("ScatterND", {x, I64({2, 1}, {0, 3}), F32({2}, {9, 9})}),
               HasSubstr("index 3 (element 1 of 'indices') is out of range [-3,3)"));
-  EXPECT_THAT(
-      ErrorOf("ScatterND",
-              {Tensor::Of<bool>({1}, {true}), I64({1, 1}, {0}), Tensor::Of<bool>({1}, {true})},
-              MakeAttrs({{"reduction", "add"}})),
-      HasSubstr("bools have no reduction 'add'"));
+  EXPECT_THAT(optest::ErrorOf(
+                  "ScatterND",
+                  {Tensor::Of<bool>({1}, {true}), I64({1, 1}, {0}), Tensor::Of<bool>({1}, {true})},
+                  MakeAttrs({{"reduction", "add"}})),
+              HasSubstr("bools have no reduction 'add'"));
 }
 
 TEST(TopK, LargestOrSmallestFirstOfEqualsFirst) {
@@ -249,7 +248,7 @@ TEST(TopK, LargestOrSmallestFirstOfEqualsFirst) {
       RunAll("TopK", {x, List({1})}, MakeAttrs({{"axis", int64_t{0}}, {"largest", false}}), 2);
   EXPECT_THAT(low[0], Is(F32({1, 4}, {0, NAN, 3, -1})));
   EXPECT_THAT(low[1], Is(I64({1, 4}, {1, 1, 0, 1})));
-  EXPECT_THAT(ErrorOf("TopK", {x, List({5})}),
+  EXPECT_THAT(optest::ErrorOf("TopK", {x, List({5})}),
               HasSubstr("'K' must be one number in [0,4], the size of axis 1, not 5"));
 }
 
@@ -272,7 +271,8 @@ TEST(Making, ConstantsAndDiagonals) {
               Is(F32({2}, {1.5f, 1.5f})));
   EXPECT_THAT(Eval("ConstantOfShape", {List({})}, MakeAttrs({{"dtype", "i64"}, {"value", 7.0}})),
               Is(I64({}, {7})));
-  EXPECT_THAT(ErrorOf("ConstantOfShape", {List({2, -1})}), HasSubstr("the shape has a dim of -1"));
+  EXPECT_THAT(optest::ErrorOf("ConstantOfShape", {List({2, -1})}),
+              HasSubstr("the shape has a dim of -1"));
   const Tensor x = Tensor::Zeros({DType::kF32, {2, 3}});
   EXPECT_THAT(Eval("EyeLike", {x}), Is(F32({2, 3}, {1, 0, 0, 0, 1, 0})));
   EXPECT_THAT(Eval("EyeLike", {x}, MakeAttrs({{"dtype", "i64"}, {"k", int64_t{1}}})),
@@ -294,7 +294,8 @@ TEST(Making, Ranges) {
   EXPECT_THAT(RangeOf<int64_t>(INT64_MIN, INT64_MAX, INT64_MAX),
               Is(I64({3}, {INT64_MIN, -1, INT64_MAX - 1})));
   const auto error = [](double start, double limit, double delta) {
-    return ErrorOf("Range", {Tensor::Scalar(start), Tensor::Scalar(limit), Tensor::Scalar(delta)});
+    return optest::ErrorOf("Range",
+                           {Tensor::Scalar(start), Tensor::Scalar(limit), Tensor::Scalar(delta)});
   };
   EXPECT_THAT(error(0, 1, 0), HasSubstr("'delta' is 0"));
   EXPECT_THAT(error(0, INFINITY, 1), HasSubstr("the result is too large"));
@@ -308,9 +309,10 @@ TEST(Making, OneHotRows) {
   EXPECT_THAT(Eval("OneHot", {F32({2}, {1, 0}), F32({1}, {2}), I64({2}, {0, 1})},
                    MakeAttrs({{"axis", int64_t{0}}})),
               Is(I64({2, 2}, {0, 1, 1, 0})));
-  EXPECT_THAT(ErrorOf("OneHot", {I64({}, {0}), Tensor::Scalar<int64_t>(-1), F32({2}, {0, 1})}),
-              HasSubstr("'depth' is -1"));
-  EXPECT_THAT(ErrorOf("OneHot", {I64({}, {0}), Tensor::Scalar<int64_t>(2), F32({1}, {0})}),
+  EXPECT_THAT(
+      optest::ErrorOf("OneHot", {I64({}, {0}), Tensor::Scalar<int64_t>(-1), F32({2}, {0, 1})}),
+      HasSubstr("'depth' is -1"));
+  EXPECT_THAT(optest::ErrorOf("OneHot", {I64({}, {0}), Tensor::Scalar<int64_t>(2), F32({1}, {0})}),
               HasSubstr("'values' must be [2], for off and on, but is [1]"));
 }
 

@@ -19,7 +19,7 @@ namespace {
 using optest::OpCase;
 using Kind = AxisSharding::Kind;
 
-constexpr double kTolerance = 1e-9;
+constexpr double kShardTolerance = 1e-9;
 
 // Where part i of n of a dim begins: parts differ by at most one.
 int64_t Begin(int64_t size, int i, int n) { return size * i / n; }
@@ -121,12 +121,12 @@ std::vector<Tensor> Distribute(const Tensor& whole, const AxisSharding& sharding
 void ExpectTogether(const std::vector<Tensor>& parts, const AxisSharding& sharding,
                     const Tensor& whole) {
   if (sharding.kind == Kind::kReplicate) {
-    for (const Tensor& part : parts) EXPECT_LE(optest::MaxError(part, whole), kTolerance);
+    for (const Tensor& part : parts) EXPECT_LE(optest::MaxError(part, whole), kShardTolerance);
     return;
   }
   const Tensor together = sharding.kind == Kind::kShard ? optest::Joined(parts, sharding.dim)
                                                         : Reduced(parts, sharding.reduction);
-  EXPECT_LE(optest::MaxError(together, whole), kTolerance);
+  EXPECT_LE(optest::MaxError(together, whole), kShardTolerance);
 }
 
 // An operand that states the result's shape is restated for the local result.

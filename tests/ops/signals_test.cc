@@ -19,35 +19,29 @@ using optest::RunAll;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr double kClose = 1e-6;
+constexpr double kCloseSignal = 1e-6;
 
 Tensor Number(int64_t value) { return Tensor::Scalar<int64_t>(value); }
-
-std::string ErrorOf(std::string_view op, const std::vector<Tensor>& inputs,
-                    const Attrs& attrs = {}) {
-  const auto results = optest::RunReference(op, attrs, inputs);
-  return results.ok() ? "" : std::string(results.status().message());
-}
 
 // --- Fourier -------------------------------------------------------------------------------------
 
 TEST(Dft, TransformsRealSignals) {
   // x + 2 at place 1: powers of -i.
   EXPECT_THAT(Eval("DFT", {F32({1, 4, 1}, {1, 2, 0, 0})}),
-              IsNear(F32({1, 4, 2}, {3, 0, 1, -2, -1, 0, 1, 2}), kClose));
+              IsNear(F32({1, 4, 2}, {3, 0, 1, -2, -1, 0, 1, 2}), kCloseSignal));
   EXPECT_THAT(Eval("DFT", {F32({1, 4, 1}, {1, 2, 0, 0})}, MakeAttrs({{"onesided", true}})),
-              IsNear(F32({1, 3, 2}, {3, 0, 1, -2, -1, 0}), kClose));
+              IsNear(F32({1, 3, 2}, {3, 0, 1, -2, -1, 0}), kCloseSignal));
   // Three places: by the definition.
   const float h = std::sqrt(3.0f) / 2;
   EXPECT_THAT(Eval("DFT", {F32({1, 3, 1}, {0, 1, 0})}),
-              IsNear(F32({1, 3, 2}, {1, 0, -0.5f, -h, -0.5f, h}), kClose));
+              IsNear(F32({1, 3, 2}, {1, 0, -0.5f, -h, -0.5f, h}), kCloseSignal));
 }
 
 TEST(Dft, CutsAndFills) {
   EXPECT_THAT(Eval("DFT", {F32({1, 3, 1}, {1, 2, 5}), Number(2)}),
-              IsNear(F32({1, 2, 2}, {3, 0, -1, 0}), kClose));
+              IsNear(F32({1, 2, 2}, {3, 0, -1, 0}), kCloseSignal));
   EXPECT_THAT(Eval("DFT", {F32({1, 1, 1}, {3}), Number(2)}),
-              IsNear(F32({1, 2, 2}, {3, 0, 3, 0}), kClose));
+              IsNear(F32({1, 2, 2}, {3, 0, 3, 0}), kCloseSignal));
 }
 
 TEST(Dft, InvertsItself) {
@@ -61,34 +55,35 @@ TEST(Dft, InvertsItself) {
 
 TEST(Dft, SaysWhatIsWrong) {
   const Tensor x = Tensor::Zeros({DType::kF32, {1, 4, 1}});
-  EXPECT_THAT(ErrorOf("DFT", {Tensor::Zeros({DType::kF32, {1, 4, 3}})}),
+  EXPECT_THAT(optest::ErrorOf("DFT", {Tensor::Zeros({DType::kF32, {1, 4, 3}})}),
               HasSubstr("must end in a dim of 1 (real) or 2 (complex)"));
-  EXPECT_THAT(ErrorOf("DFT", {x}, MakeAttrs({{"axis", int64_t{-1}}})),
+  EXPECT_THAT(optest::ErrorOf("DFT", {x}, MakeAttrs({{"axis", int64_t{-1}}})),
               HasSubstr("'axis' is the dim of real and imaginary parts"));
-  EXPECT_THAT(ErrorOf("DFT", {x}, MakeAttrs({{"onesided", true}, {"inverse", true}})),
+  EXPECT_THAT(optest::ErrorOf("DFT", {x}, MakeAttrs({{"onesided", true}, {"inverse", true}})),
               HasSubstr("half a spectrum"));
-  EXPECT_THAT(ErrorOf("DFT", {x, Number(0)}), HasSubstr("'dft_length' is 0"));
+  EXPECT_THAT(optest::ErrorOf("DFT", {x, Number(0)}), HasSubstr("'dft_length' is 0"));
 }
 
 TEST(Stft, TransformsFrames) {
   const Tensor signal = F32({1, 5, 1}, {1, 2, 3, 4, 5});
   EXPECT_THAT(Eval("STFT", {signal, Number(2), F32({2}, {1, 2})}),  // 1 4, 3 8
-              IsNear(F32({1, 2, 2, 2}, {5, 0, -3, 0, 11, 0, -5, 0}), kClose));
+              IsNear(F32({1, 2, 2, 2}, {5, 0, -3, 0, 11, 0, -5, 0}), kCloseSignal));
   EXPECT_EQ(Eval("STFT", {signal, Number(1), Tensor(), Number(4)}).shape(), Shape({1, 2, 3, 2}));
-  EXPECT_THAT(ErrorOf("STFT", {signal, Number(1), Tensor(), Number(6)}),
+  EXPECT_THAT(optest::ErrorOf("STFT", {signal, Number(1), Tensor(), Number(6)}),
               HasSubstr("a frame of 6 places does not fit in a signal of 5"));
-  EXPECT_THAT(ErrorOf("STFT", {signal, Number(1), F32({2}, {1, 1}), Number(3)}),
+  EXPECT_THAT(optest::ErrorOf("STFT", {signal, Number(1), F32({2}, {1, 1}), Number(3)}),
               HasSubstr("frames have 3 places, the window has 2"));
 }
 
 TEST(Windows, HaveTheirShapes) {
-  EXPECT_THAT(Eval("HannWindow", {Number(4)}), IsNear(F32({4}, {0, 0.5, 1, 0.5}), kClose));
+  EXPECT_THAT(Eval("HannWindow", {Number(4)}), IsNear(F32({4}, {0, 0.5, 1, 0.5}), kCloseSignal));
   EXPECT_THAT(Eval("HannWindow", {Number(3)}, MakeAttrs({{"periodic", false}})),
-              IsNear(F32({3}, {0, 1, 0}), kClose));
+              IsNear(F32({3}, {0, 1, 0}), kCloseSignal));
   EXPECT_THAT(Eval("HannWindow", {Number(1)}, MakeAttrs({{"periodic", false}})),
-              IsNear(F32({1}, {1}), kClose));
-  EXPECT_THAT(Eval("HammingWindow", {Number(2)}), IsNear(F32({2}, {4.0f / 46, 1}), kClose));
-  EXPECT_THAT(Eval("BlackmanWindow", {Number(4)}), IsNear(F32({4}, {0, 0.34f, 1, 0.34f}), kClose));
+              IsNear(F32({1}, {1}), kCloseSignal));
+  EXPECT_THAT(Eval("HammingWindow", {Number(2)}), IsNear(F32({2}, {4.0f / 46, 1}), kCloseSignal));
+  EXPECT_THAT(Eval("BlackmanWindow", {Number(4)}),
+              IsNear(F32({4}, {0, 0.34f, 1, 0.34f}), kCloseSignal));
   EXPECT_EQ(Eval("HannWindow", {Number(4)}, MakeAttrs({{"output_datatype", "f16"}})).dtype(),
             DType::kF16);
 }
@@ -100,22 +95,22 @@ TEST(MelWeightMatrix, IsMadeOfTriangles) {
   // Corners at mel 0, 536, 1073, 1609: hertz 0, 426, 1113, 2219, of 470.6 a bin: 0, 0, 2, 4.
   const double first[] = {1, 0.5, 0, 0, 0, 0, 0, 0, 0}, second[] = {0, 0.5, 1, 0.5, 0, 0, 0, 0, 0};
   for (int64_t row = 0; row < 9; ++row) {
-    EXPECT_NEAR(weights.AsDouble(2 * row), first[row], kClose) << row;
-    EXPECT_NEAR(weights.AsDouble(2 * row + 1), second[row], kClose) << row;
+    EXPECT_NEAR(weights.AsDouble(2 * row), first[row], kCloseSignal) << row;
+    EXPECT_NEAR(weights.AsDouble(2 * row + 1), second[row], kCloseSignal) << row;
   }
-  EXPECT_THAT(ErrorOf("MelWeightMatrix",
-                      {Number(2), Number(16), Number(8000), F32({}, {0}), F32({}, {1e9f})}),
+  EXPECT_THAT(optest::ErrorOf("MelWeightMatrix",
+                              {Number(2), Number(16), Number(8000), F32({}, {0}), F32({}, {1e9f})}),
               HasSubstr("of a spectrum of 9"));
 }
 
 TEST(Det, OfSmallMatrices) {
-  EXPECT_THAT(Eval("Det", {F32({2, 2}, {0, 1, 2, 3})}), IsNear(F32({}, {-2}), kClose));
+  EXPECT_THAT(Eval("Det", {F32({2, 2}, {0, 1, 2, 3})}), IsNear(F32({}, {-2}), kCloseSignal));
   EXPECT_THAT(Eval("Det", {F32({2, 2, 2}, {1, 2, 2, 4, 3, 0, 0, 3})}),
-              IsNear(F32({2}, {0, 9}), kClose));
+              IsNear(F32({2}, {0, 9}), kCloseSignal));
   EXPECT_THAT(Eval("Det", {F32({3, 3}, {0, 0, 1, 1, 0, 0, 0, 1, 0})}),
-              IsNear(F32({}, {1}), kClose));
+              IsNear(F32({}, {1}), kCloseSignal));
   EXPECT_THAT(Eval("Det", {Tensor::Zeros({DType::kF32, {1, 0, 0}})}), Is(F32({1}, {1})));
-  EXPECT_THAT(ErrorOf("Det", {F32({2}, {1, 2})}), HasSubstr("must be those of a square"));
+  EXPECT_THAT(optest::ErrorOf("Det", {F32({2}, {1, 2})}), HasSubstr("must be those of a square"));
 }
 
 // --- Random numbers ------------------------------------------------------------------------------
@@ -178,9 +173,9 @@ TEST(Random, LikeAnInput) {
   EXPECT_EQ(like.type(), (TensorType{DType::kF16, {2, 3}}));
   EXPECT_EQ(Eval("RandomNormalLike", {I64({2}, {0, 0})}, MakeAttrs({{"dtype", "f32"}})).type(),
             (TensorType{DType::kF32, {2}}));
-  EXPECT_THAT(ErrorOf("RandomNormalLike", {I64({2}, {0, 0})}),
+  EXPECT_THAT(optest::ErrorOf("RandomNormalLike", {I64({2}, {0, 0})}),
               HasSubstr("'dtype' must say which floats to draw: the input is i64"));
-  EXPECT_THAT(ErrorOf("RandomNormalLike", {F32({1}, {0}), I64({2}, {0, 0})}),
+  EXPECT_THAT(optest::ErrorOf("RandomNormalLike", {F32({1}, {0}), I64({2}, {0, 0})}),
               HasSubstr("'step' must have one element"));
 }
 
@@ -202,8 +197,9 @@ TEST(Multinomial, DrawsByLogProbability) {
   EXPECT_NEAR(static_cast<double>(counts[0]), 2500, 200);
   EXPECT_EQ(counts[1], 0);
   for (int64_t i = 10000; i < 20000; ++i) ASSERT_EQ(y.AsInt64(i), 0);
-  EXPECT_THAT(ErrorOf("Multinomial", {F32({1, 2}, {NAN, 0})}), HasSubstr("row 0 holds no log"));
-  EXPECT_THAT(ErrorOf("Multinomial", {Tensor::Zeros({DType::kF32, {1, 0}})}),
+  EXPECT_THAT(optest::ErrorOf("Multinomial", {F32({1, 2}, {NAN, 0})}),
+              HasSubstr("row 0 holds no log"));
+  EXPECT_THAT(optest::ErrorOf("Multinomial", {Tensor::Zeros({DType::kF32, {1, 0}})}),
               HasSubstr("there are no classes to draw from"));
 }
 
@@ -245,7 +241,7 @@ TEST(Compress, KeepsWhereTheConditionHolds) {
               Is(F32({2, 2}, {3, 4, 5, 6})));
   EXPECT_THAT(Eval("Compress", {x, Tensor::Of<bool>({5}, {false, true, false, false, true})}),
               Is(F32({2}, {2, 5})));
-  EXPECT_THAT(ErrorOf("Compress", {x, Tensor::Of<bool>({7}, {1, 1, 1, 1, 1, 1, 1})}),
+  EXPECT_THAT(optest::ErrorOf("Compress", {x, Tensor::Of<bool>({7}, {1, 1, 1, 1, 1, 1, 1})}),
               HasSubstr("the condition has 7 elements for 6 to choose from"));
 }
 

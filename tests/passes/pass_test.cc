@@ -7,23 +7,17 @@
 #include "ops/infer.h"
 #include "passes/graph_edit.h"
 #include "passes/pass_list.h"
+#include "tests/passes/typed_graph.h"
 
 namespace millrace {
 namespace {
 
 using ::testing::HasSubstr;
 
-Graph Parse(std::string_view text) {
-  absl::StatusOr<Graph> graph = ParseGraphText(text);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  EXPECT_TRUE(InferTypes(*graph).ok());
-  return *std::move(graph);
-}
-
 constexpr char kChain[] = "input x : f32[2]\na = Relu(x)\ny = Exp(a)\noutput y";
 
 absl::Status RunOne(absl::StatusOr<bool> (*run)(Graph&, PassContext&)) {
-  Graph graph = Parse(kChain);
+  Graph graph = TypedGraph(kChain);
   const Pass pass{"broken", "", run};
   PassContext context;
   RunPassesOptions options;
@@ -58,7 +52,7 @@ TEST(RunPasses, APassThatLiesIsCaught) {
 }
 
 TEST(RunPasses, CallsBackAfterEachPassAndRecordsWhoDidWhat) {
-  Graph graph = Parse("input x : f32[2]\na = Identity(x)\nd = Exp(x)\ny = Relu(a)\noutput y");
+  Graph graph = TypedGraph("input x : f32[2]\na = Identity(x)\nd = Exp(x)\ny = Relu(a)\noutput y");
   std::string log;
   RunPassesOptions options;
   options.after = [&](const Pass& pass, const Graph& g, bool changed) {
@@ -68,6 +62,7 @@ TEST(RunPasses, CallsBackAfterEachPassAndRecordsWhoDidWhat) {
   PassContext context;
   EXPECT_TRUE(*RunPasses(AllPasses(), graph, context, options));
   EXPECT_EQ(log,
+            "lower-einsum did nothing, 3\n"
             "eliminate-identity changed, 2\n"
             "fold-constants did nothing, 2\n"
             "lift-nested-constants did nothing, 2\n"
@@ -78,7 +73,7 @@ TEST(RunPasses, CallsBackAfterEachPassAndRecordsWhoDidWhat) {
 }
 
 TEST(RemoveNodes, RenumbersEverythingThatNamesAValue) {
-  Graph graph = Parse(
+  Graph graph = TypedGraph(
       "mesh \"data=2\"\ninput x : f32[2]\nparam p : f32[2] = init zeros\ndead = Exp(x)\n"
       "u = Relu(x) after [dead]\ny = Tanh(u) after [u]\nupdate p <- u\noutput y\n"
       "sharding y = \"data:0\"\ndoc dead = \"gone\"\ndoc u = \"stays\"");

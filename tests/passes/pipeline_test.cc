@@ -8,6 +8,7 @@
 #include "graph/text.h"
 #include "ops/infer.h"
 #include "ops/op_def.h"
+#include "tests/passes/typed_graph.h"
 
 namespace millrace {
 namespace {
@@ -51,21 +52,13 @@ MachineSpec TestMachine(int64_t memory_bytes = 1 << 20) {
   return machine;
 }
 
-Graph Parse(std::string_view text) {
-  absl::StatusOr<Graph> graph = ParseGraphText(text);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  const absl::Status status = InferTypes(*graph);
-  EXPECT_TRUE(status.ok()) << status;
-  return *std::move(graph);
-}
-
 // The plan of `text` for `device`; the checker must accept it.
 PlanBundle CheckedCompile(std::string_view text, const std::string& device) {
   CompileOptions options;
   options.device = device;
   const TestTarget target(device.substr(0, device.find(':')));
   const MachineSpec machine = TestMachine();
-  auto result = Compile(Parse(text), machine, target, options);
+  auto result = Compile(TypedGraph(text), machine, target, options);
   EXPECT_TRUE(result.ok()) << result.status();
   const CheckReport report = CheckPlan(result->plan, AllOpTraits(), &machine);
   EXPECT_TRUE(report.ok()) << FormatReport(report) << "\n" << ToText(result->plan);
@@ -364,7 +357,7 @@ TEST(Pipeline, SameInputSameBytes) {
 
 absl::Status CompileError(std::string_view text, const CompileOptions& options = {},
                           const TestTarget& target = TestTarget(), int64_t memory_bytes = 1 << 20) {
-  return Compile(Parse(text), TestMachine(memory_bytes), target, options).status();
+  return Compile(TypedGraph(text), TestMachine(memory_bytes), target, options).status();
 }
 
 constexpr char kSmall[] = "input x : f32[64]\ny = Relu(x)\noutput y";

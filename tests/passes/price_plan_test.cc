@@ -10,6 +10,7 @@
 #include "graph/text.h"
 #include "ops/infer.h"
 #include "passes/cost_model.h"
+#include "tests/passes/typed_graph.h"
 #include "tests/plan/program_writer.h"
 
 namespace millrace {
@@ -44,13 +45,6 @@ MachineSpec Machine() {
   return machine;
 }
 
-Graph Parse(const char* text) {
-  Graph graph = ParseGraphText(text).value();
-  const absl::Status status = InferTypes(graph);
-  EXPECT_TRUE(status.ok()) << status;
-  return graph;
-}
-
 PlanBundle Bundle(Graph graph, Program program) {
   PlanBundle plan;
   plan.graph = std::move(graph);
@@ -66,7 +60,7 @@ output y
 
 // A Launch, a HostCall of the same node, and Copies to the host and to a file.
 PlanBundle ReluPlan(const std::string& kind) {
-  Graph graph = Parse(kRelu);
+  Graph graph = TypedGraph(kRelu);
   ProgramWriter w(graph, "p", kind, 0);
   const BufferId arena = w.AddBuffer("arena", MemorySpace::kDevice, 8192);
   const BufferId host = w.AddBuffer("host", MemorySpace::kHost, 8192);
@@ -124,7 +118,7 @@ TEST(PricePlanTest, MeasuredTimesAreTaken) {
 
 // A Call of two bodies: one launch, and two with their overheads.
 TEST(PricePlanTest, AnIfTakesItsCostlierBranch) {
-  Graph graph = Parse(R"(graph "g"
+  Graph graph = TypedGraph(R"(graph "g"
 input c : bool[]
 input x : f32[1000]
 branch: y : f32[1000] = If(c, x) graph then_branch {
@@ -182,7 +176,7 @@ loop: z, s = Loop(m, _, x) {max_trips = 5} graph body {
 output z
 output s
 )");
-  Graph graph = Parse(text.c_str());
+  Graph graph = TypedGraph(text);
   ProgramWriter w(graph, "p", "cpu", 0);
   const BufferId arena = w.AddBuffer("arena", MemorySpace::kDevice, 1 << 16);
   const SliceId trips = w.AddSlice("m", arena, 0), x = w.AddSlice("x", arena, 4096);
@@ -209,7 +203,7 @@ TEST(PricePlanTest, ALoopMakesAllItsTrips) {
 
 // Each trip copies an element in and one out.
 TEST(PricePlanTest, AScanMakesATripForEachElement) {
-  Graph graph = Parse(R"(graph "g"
+  Graph graph = TypedGraph(R"(graph "g"
 input q : f32[5,1000]
 s : f32[5,1000] = Scan(q) {num_scan_inputs = 1} graph body {
   input a : f32[1000]

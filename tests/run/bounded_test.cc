@@ -12,16 +12,6 @@ using ::testing::HasSubstr;
 
 Tensor X() { return Tensor::Of<float>({2, 3}, {0, 5, 0, 0, 6, 7}); }
 
-// The outputs, which are also compared with what the graph means, on every backend.
-std::vector<Tensor> OutputsOf(std::string_view text, const NamedTensors& inputs) {
-  ExpectRunsAsItMeans(text, {inputs});
-  const absl::StatusOr<Graph> graph = TypedGraph(text);
-  if (!graph.ok()) return {};
-  const auto results = RunGraph(*graph, {inputs});
-  EXPECT_TRUE(results.ok()) << results.status();
-  return results.ok() ? (*results)[0] : std::vector<Tensor>();
-}
-
 std::string InferError(std::string_view text) {
   const absl::StatusOr<Graph> graph = TypedGraph(text);
   return graph.ok() ? "" : std::string(graph.status().message());

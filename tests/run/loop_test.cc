@@ -18,15 +18,6 @@ std::vector<double> Values(const Tensor& tensor) {
   return values;
 }
 
-std::vector<Tensor> OutputsOf(std::string_view text, const NamedTensors& inputs) {
-  ExpectRunsAsItMeans(text, {inputs});
-  const absl::StatusOr<Graph> graph = TypedGraph(text);
-  if (!graph.ok()) return {};
-  const auto results = RunGraph(*graph, {inputs});
-  EXPECT_TRUE(results.ok()) << results.status();
-  return results.ok() ? (*results)[0] : std::vector<Tensor>();
-}
-
 Tensor I64(int64_t value) { return Tensor::Scalar<int64_t>(value); }
 
 // s: what v was before each trip; z = x doubled and increased by the trip's number, m times.

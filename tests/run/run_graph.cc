@@ -160,4 +160,13 @@ void ExpectRunsAsItMeans(std::string_view text, const std::vector<NamedTensors>&
   }
 }
 
+std::vector<Tensor> OutputsOf(std::string_view text, const NamedTensors& inputs) {
+  ExpectRunsAsItMeans(text, {inputs});
+  const absl::StatusOr<Graph> graph = TypedGraph(text);
+  if (!graph.ok()) return {};
+  const auto results = RunGraph(*graph, {inputs});
+  EXPECT_TRUE(results.ok()) << results.status();
+  return results.ok() ? (*results)[0] : std::vector<Tensor>();
+}
+
 }  // namespace millrace

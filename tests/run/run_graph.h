@@ -34,6 +34,8 @@ std::vector<std::string> RunnableKinds();
 
 // Every run, on each kind of device, gives bit for bit what the graph means.
 void ExpectRunsAsItMeans(std::string_view text, const std::vector<NamedTensors>& steps);
+// The same for one step, and the outputs on the CPU; none where that fails.
+std::vector<Tensor> OutputsOf(std::string_view text, const NamedTensors& inputs);
 
 }  // namespace millrace
 

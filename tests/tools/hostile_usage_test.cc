@@ -23,8 +23,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-std::string Tiny() { return WriteTestFile("tiny.json", kTinyGraph); }
-
 struct Attack {
   const char* name;
   std::vector<std::string> arguments;
@@ -47,73 +45,83 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Attack{"empty_command", {""}, "unknown command ''"},
         Attack{"command_that_clears_the_screen", {"\x1b[2J"}, "'\\x1b[2J'"},
-        Attack{
-            "command_in_capitals", {"RUN", Tiny()}, "unknown command 'RUN'; did you mean 'run'?"},
+        Attack{"command_in_capitals",
+               {"RUN", TinyFile()},
+               "unknown command 'RUN'; did you mean 'run'?"},
         Attack{"empty_file", {"run", ""}, "the value is empty"},
-        Attack{"empty_device", {"plan", Tiny(), "--device", ""}, "the value is empty"},
-        Attack{"no_value", {"run", Tiny(), "--input"}, "--input"},
-        Attack{"no_count", {"run", Tiny(), "--iterations"}, "--iterations"},
-        Attack{"count_of_letters", {"run", Tiny(), "--iterations", "ten"}, "--iterations"},
-        Attack{"count_with_fraction", {"run", Tiny(), "--iterations", "1.5"}, "--iterations"},
-        Attack{"huge_count", {"run", Tiny(), "--iterations", kHuge}, "--iterations"},
-        Attack{"negative_count", {"run", Tiny(), "--iterations=-1"}, "--iterations"},
-        Attack{"no_threads", {"run", Tiny(), "--threads", "0"}, "--threads"},
-        Attack{"huge_threads", {"run", Tiny(), "--threads", "1000000"}, "--threads"},
-        Attack{"many_devices", {"plan", Tiny(), "--cpu-devices", kHuge}, "--cpu-devices"},
-        Attack{"tolerance_nan", {"run", Tiny(), "--rtol", "nan"}, "--rtol"},
-        Attack{"tolerance_negative", {"run", Tiny(), "--atol", "-1"}, "--atol"},
-        Attack{"option_twice", {"run", Tiny(), "--trace", "a", "--trace", "b"}, "--trace"},
-        Attack{"flag_with_value", {"run", Tiny(), "--json=maybe"}, "--json"},
-        Attack{"device_without_number", {"plan", Tiny(), "--device", "cpu:"}, "cpu:"},
-        Attack{"device_negative", {"plan", Tiny(), "--device", "cpu:-1"}, "cpu:-1"},
-        Attack{"device_huge", {"plan", Tiny(), "--device", StrCat("cpu:", kHuge)}, "cpu:999"},
-        Attack{"set_without_value", {"inspect", Tiny(), "--set", "N="}, "expected NAME=INTEGER"},
-        Attack{"set_without_name", {"inspect", Tiny(), "--set", "=8"}, "expected NAME=INTEGER"},
-        Attack{"set_of_letters", {"inspect", Tiny(), "--set", "N=8x"}, "expected NAME=INTEGER"},
-        Attack{"set_of_a_fraction", {"inspect", Tiny(), "--set", "N=8.0"}, "expected NAME=INTEGER"},
+        Attack{"empty_device", {"plan", TinyFile(), "--device", ""}, "the value is empty"},
+        Attack{"no_value", {"run", TinyFile(), "--input"}, "--input"},
+        Attack{"no_count", {"run", TinyFile(), "--iterations"}, "--iterations"},
+        Attack{"count_of_letters", {"run", TinyFile(), "--iterations", "ten"}, "--iterations"},
+        Attack{"count_with_fraction", {"run", TinyFile(), "--iterations", "1.5"}, "--iterations"},
+        Attack{"huge_count", {"run", TinyFile(), "--iterations", kHuge}, "--iterations"},
+        Attack{"negative_count", {"run", TinyFile(), "--iterations=-1"}, "--iterations"},
+        Attack{"no_threads", {"run", TinyFile(), "--threads", "0"}, "--threads"},
+        Attack{"huge_threads", {"run", TinyFile(), "--threads", "1000000"}, "--threads"},
+        Attack{"many_devices", {"plan", TinyFile(), "--cpu-devices", kHuge}, "--cpu-devices"},
+        Attack{"tolerance_nan", {"run", TinyFile(), "--rtol", "nan"}, "--rtol"},
+        Attack{"tolerance_negative", {"run", TinyFile(), "--atol", "-1"}, "--atol"},
+        Attack{"option_twice", {"run", TinyFile(), "--trace", "a", "--trace", "b"}, "--trace"},
+        Attack{"flag_with_value", {"run", TinyFile(), "--json=maybe"}, "--json"},
+        Attack{"device_without_number", {"plan", TinyFile(), "--device", "cpu:"}, "cpu:"},
+        Attack{"device_negative", {"plan", TinyFile(), "--device", "cpu:-1"}, "cpu:-1"},
+        Attack{"device_huge", {"plan", TinyFile(), "--device", StrCat("cpu:", kHuge)}, "cpu:999"},
         Attack{
-            "set_huge", {"inspect", Tiny(), "--set", StrCat("N=", kHuge)}, "expected NAME=INTEGER"},
-        Attack{"set_negative", {"inspect", Tiny(), "--set", "N=-8"}, "out of range"},
-        Attack{"set_of_a_name_with_a_slip", {"inspect", Tiny(), "--set", "n=8"}, "no symbol 'n'"},
+            "set_without_value", {"inspect", TinyFile(), "--set", "N="}, "expected NAME=INTEGER"},
+        Attack{"set_without_name", {"inspect", TinyFile(), "--set", "=8"}, "expected NAME=INTEGER"},
+        Attack{"set_of_letters", {"inspect", TinyFile(), "--set", "N=8x"}, "expected NAME=INTEGER"},
+        Attack{"set_of_a_fraction",
+               {"inspect", TinyFile(), "--set", "N=8.0"},
+               "expected NAME=INTEGER"},
+        Attack{"set_huge",
+               {"inspect", TinyFile(), "--set", StrCat("N=", kHuge)},
+               "expected NAME=INTEGER"},
+        Attack{"set_negative", {"inspect", TinyFile(), "--set", "N=-8"}, "out of range"},
+        Attack{
+            "set_of_a_name_with_a_slip", {"inspect", TinyFile(), "--set", "n=8"}, "no symbol 'n'"},
         Attack{"set_of_a_name_that_clears_the_screen",
-               {"inspect", Tiny(), "--set", "\x1b[2J=8"},
+               {"inspect", TinyFile(), "--set", "\x1b[2J=8"},
                "\\x1b[2J"},
-        Attack{"input_without_value", {"run", Tiny(), "--input", "x="}, "expected NAME="},
+        Attack{"input_without_value", {"run", TinyFile(), "--input", "x="}, "expected NAME="},
         Attack{"input_of_a_huge_shape",
-               {"run", Tiny(), "--input", "x=99999999x99999999xf32=1"},
+               {"run", TinyFile(), "--input", "x=99999999x99999999xf32=1"},
                "expected @FILE.npy"},
         Attack{"input_of_a_large_shape",
-               {"run", Tiny(), "--input", "x=1000000x1000000xf32=1"},
+               {"run", TinyFile(), "--input", "x=1000000x1000000xf32=1"},
                "expected 1000000000000 elements, found 1"},
         Attack{"input_of_nine_dims",
-               {"run", Tiny(), "--input", "x=1x1x1x1x1x1x1x1x1xf32=1"},
+               {"run", TinyFile(), "--input", "x=1x1x1x1x1x1x1x1x1xf32=1"},
                "expected @FILE.npy"},
-        Attack{"input_of_a_negative_dim", {"run", Tiny(), "--input", "x=-2x2xf32=1"}, "@FILE.npy"},
-        Attack{"input_seed", {"run", Tiny(), "--input", "x=rand:abc"}, "rand:SEED"},
         Attack{
-            "input_seed_huge", {"run", Tiny(), "--input", StrCat("x=rand:", kHuge)}, "rand:SEED"},
+            "input_of_a_negative_dim", {"run", TinyFile(), "--input", "x=-2x2xf32=1"}, "@FILE.npy"},
+        Attack{"input_seed", {"run", TinyFile(), "--input", "x=rand:abc"}, "rand:SEED"},
+        Attack{"input_seed_huge",
+               {"run", TinyFile(), "--input", StrCat("x=rand:", kHuge)},
+               "rand:SEED"},
         Attack{"input_twice",
-               {"run", Tiny(), "--input", "x=rand", "--input", "x=rand"},
+               {"run", TinyFile(), "--input", "x=rand", "--input", "x=rand"},
                "'x' is given twice"},
+        Attack{"columns_backwards",
+               {"run", TinyFile(), "--input", "x=@a.csv:5-3"},
+               "@FILE.csv:COLUMNS"},
         Attack{
-            "columns_backwards", {"run", Tiny(), "--input", "x=@a.csv:5-3"}, "@FILE.csv:COLUMNS"},
-        Attack{"columns_huge", {"run", Tiny(), "--input", StrCat("x=@a.csv:", kHuge)}, "COLUMNS"},
+            "columns_huge", {"run", TinyFile(), "--input", StrCat("x=@a.csv:", kHuge)}, "COLUMNS"},
         Attack{"held_out_of_none",
-               {"run", Tiny(), "--labels", "y=2xi64=0 1", "--held-out", "0:0"},
+               {"run", TinyFile(), "--labels", "y=2xi64=0 1", "--held-out", "0:0"},
                "expected EVERY:REMAINDER"},
         Attack{"output_without_folder",
-               {"run", Tiny(), "--input", "x=rand", "--output", "y=@no-such-folder/y.npy"},
+               {"run", TinyFile(), "--input", "x=rand", "--output", "y=@no-such-folder/y.npy"},
                "cannot write 'no-such-folder/y.npy': No such file"},
         Attack{"trace_without_folder",
-               {"run", Tiny(), "--input", "x=rand", "--trace", "no-such-folder/t.json"},
+               {"run", TinyFile(), "--input", "x=rand", "--trace", "no-such-folder/t.json"},
                "--trace: cannot write 'no-such-folder/t.json'"},
         Attack{"plan_without_folder",
-               {"plan", Tiny(), "-o", "no-such-folder/p.json"},
+               {"plan", TinyFile(), "-o", "no-such-folder/p.json"},
                "cannot write 'no-such-folder/p.json'"},
-        Attack{"plan_to_a_folder", {"plan", Tiny(), "-o", "/"}, "Is a directory"},
-        Attack{"plan_to_a_full_disk", {"plan", Tiny(), "-o", "/dev/full"}, "No space left"},
+        Attack{"plan_to_a_folder", {"plan", TinyFile(), "-o", "/"}, "Is a directory"},
+        Attack{"plan_to_a_full_disk", {"plan", TinyFile(), "-o", "/dev/full"}, "No space left"},
         Attack{"output_in_another_format",
-               {"run", Tiny(), "--input", "x=rand", "--output", "y=@y.txt"},
+               {"run", TinyFile(), "--input", "x=rand", "--output", "y=@y.txt"},
                "expected @FILE.npy"}),
     [](const auto& info) { return std::string(info.param.name); });
 
@@ -121,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(HostileUsage, LongWordsAreNoTrouble) {
   const std::string letters(100'000, 'x');
   for (const std::vector<std::string>& arguments :
-       {std::vector<std::string>{letters}, {"run", Tiny(), "--" + letters}, {"ops", letters}}) {
+       {std::vector<std::string>{letters}, {"run", TinyFile(), "--" + letters}, {"ops", letters}}) {
     EXPECT_EQ(RunMillrace(arguments).exit_code, 2);
   }
 }
@@ -140,7 +148,7 @@ int RunInShell(const std::string& arguments, std::string* err) {
 TEST(HostileUsage, AFullDiskBehindStandardOutputIsTold) {
   std::string err;
   EXPECT_EQ(RunInShell("ops > /dev/full", &err), 2);
-  EXPECT_EQ(err, "millrace: cannot write to standard output: No space left on device\n");
+  EXPECT_THAT(err, HasSubstr("cannot write to standard output"));
 }
 
 TEST(HostileUsage, AClosedStandardOutputIsTold) {
@@ -153,17 +161,17 @@ TEST(HostileUsage, AClosedStandardOutputIsTold) {
 TEST(HostileUsage, AFileDoesNotTakeThePlaceOfAClosedStandardOutput) {
   const std::string plan = TestFolder() + "/closed.json";
   std::string err;
-  EXPECT_EQ(RunInShell(StrCat("plan ", Tiny(), " -o ", plan, " >&- <&-"), &err), 2);
+  EXPECT_EQ(RunInShell(StrCat("plan ", TinyFile(), " -o ", plan, " >&- <&-"), &err), 2);
   EXPECT_THAT(ReadTestFile(plan), AllOf(StartsWith("{"), Not(HasSubstr("ok:"))));
   EXPECT_EQ(RunMillrace({"check", plan}).exit_code, 0);
 }
 
 TEST(HostileUsage, AModelMayComeThroughAPipe) {
   std::string err;
-  EXPECT_EQ(RunInShell(StrCat("check /dev/stdin < ", Tiny(), " > /dev/null"), &err), 0) << err;
+  EXPECT_EQ(RunInShell(StrCat("check /dev/stdin < ", TinyFile(), " > /dev/null"), &err), 0) << err;
   const std::string plan = TestFolder() + "/piped.json";
-  ASSERT_EQ(RunMillrace({"plan", Tiny(), "-o", plan}).exit_code, 0);
-  for (const std::string& file : {Tiny(), plan}) {
+  ASSERT_EQ(RunMillrace({"plan", TinyFile(), "-o", plan}).exit_code, 0);
+  for (const std::string& file : {TinyFile(), plan}) {
     const std::string command =
         StrCat("cat ", file, " | ", MILLRACE_COMMAND, " check /dev/stdin > /dev/null");
     EXPECT_EQ(std::system(command.c_str()), 0) << file;
@@ -188,8 +196,8 @@ TEST(HostileUsage, SignalsAtAnyMoment) {
   const std::string trace = folder + "/t.json", output = folder + "/y.npy";
   for (int delay_us = 0; delay_us < 60'000; delay_us += 3'000) {
     const int signal = delay_us % 2'000 == 0 ? SIGINT : SIGTERM;
-    RunningMillrace running({"run", Tiny(), "--input", "x=rand", "--iterations", "2000", "--trace",
-                             trace, "--output", StrCat("y=@", output)});
+    RunningMillrace running({"run", TinyFile(), "--input", "x=rand", "--iterations", "2000",
+                             "--trace", trace, "--output", StrCat("y=@", output)});
     usleep(static_cast<useconds_t>(delay_us));
     kill(running.pid(), signal);
     const CommandResult result = running.Wait();

@@ -15,10 +15,9 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-std::string Tiny() { return WriteTestFile("tiny.json", kTinyGraph); }
 std::string TinyPlan() {
   const std::string path = TestFolder() + "/tiny.plan.json";
-  EXPECT_EQ(RunMillrace({"plan", Tiny(), "-o", path}).exit_code, 0);
+  EXPECT_EQ(RunMillrace({"plan", TinyFile(), "-o", path}).exit_code, 0);
   return path;
 }
 std::string Digits() { return SourceFile("tests/data/digits/digits.json"); }
@@ -59,9 +58,9 @@ TEST(Inspect, GraphOnOneScreen) {
 }
 
 TEST(Inspect, GraphAsTextAndAsDot) {
-  const CommandResult text = RunMillrace({"inspect", Tiny(), "--text"});
+  const CommandResult text = RunMillrace({"inspect", TinyFile(), "--text"});
   EXPECT_THAT(text.out, AllOf(StartsWith("graph tiny"), HasSubstr("MatMul(x, w)")));
-  const CommandResult dot = RunMillrace({"inspect", Tiny(), "--dot"});
+  const CommandResult dot = RunMillrace({"inspect", TinyFile(), "--dot"});
   EXPECT_THAT(dot.out, AllOf(StartsWith("digraph \"tiny\" {"), HasSubstr("\"mm\\nMatMul\""),
                              HasSubstr("n0 -> n1 [label=\"f32[2,2]\"]"), testing::EndsWith("}\n")));
 }
@@ -134,7 +133,7 @@ TEST(Plan, OneScreenWithTheCheckersVerdict) {
 }
 
 TEST(Plan, ThreadsAreThoseAskedFor) {
-  const CommandResult result = RunMillrace({"plan", Tiny(), "--threads", "1", "--json"});
+  const CommandResult result = RunMillrace({"plan", TinyFile(), "--threads", "1", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.Json()["programs"][0]["streams"][0]["threads"], 1);
 }
@@ -150,7 +149,7 @@ TEST(Plan, MoreMemoryThanThereIsExits4WithTheBytes) {
 }
 
 TEST(Check, GoodGraphAndGoodPlan) {
-  const CommandResult graph = RunMillrace({"check", Tiny()});
+  const CommandResult graph = RunMillrace({"check", TinyFile()});
   EXPECT_EQ(graph.exit_code, 0) << graph.err;
   EXPECT_EQ(graph.out, "ok: graph of 2 nodes, 4 values\n");
   const CommandResult plan = RunMillrace({"check", TinyPlan()});

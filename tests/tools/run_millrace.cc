@@ -30,6 +30,8 @@ std::string TestFolder() {
   return folder.path();
 }
 
+std::string TestPath(std::string_view name) { return StrCat(TestFolder(), "/", name); }
+
 std::string WriteTestFile(std::string_view name, std::string_view contents) {
   std::string path = StrCat(TestFolder(), "/", name);
   std::ofstream(path, std::ios::binary) << contents;

@@ -36,6 +36,7 @@ class RunningMillrace {
 
 // A fresh folder for this test process, removed at its end.
 std::string TestFolder();
+std::string TestPath(std::string_view name);  // in it
 // Writes `contents` to TestFolder()/name; the path.
 std::string WriteTestFile(std::string_view name, std::string_view contents);
 std::string ReadTestFile(const std::string& path);

@@ -16,9 +16,6 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string Tiny() { return WriteTestFile("tiny.json", kTinyGraph); }
-std::string Path(const std::string& name) { return TestFolder() + "/" + name; }
-
 Tensor Load(const std::string& path) {
   absl::StatusOr<Tensor> tensor = ReadNpy(path);
   EXPECT_TRUE(tensor.ok()) << tensor.status();
@@ -32,9 +29,9 @@ const Tensor& Expected() {
 }
 
 TEST(Run, LiteralInputGivesTheRightOutputFile) {
-  const std::string output = Path("y.npy");
+  const std::string output = TestPath("y.npy");
   const CommandResult result =
-      RunMillrace({"run", Tiny(), "--input", kInput, "--output", "y=@" + output});
+      RunMillrace({"run", TinyFile(), "--input", kInput, "--output", "y=@" + output});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_TRUE(BitEqual(Load(output), Expected()));
   EXPECT_THAT(result.out, HasSubstr("7 10 0 0"));
@@ -42,37 +39,38 @@ TEST(Run, LiteralInputGivesTheRightOutputFile) {
 }
 
 TEST(Run, InputFromNpy) {
-  const std::string input = Path("x.npy"), output = Path("y.npy");
+  const std::string input = TestPath("x.npy"), output = TestPath("y.npy");
   ASSERT_TRUE(WriteNpy(input, Tensor::Of<float>({2, 2}, {1, 2, -3, -4})).ok());
   const CommandResult result =
-      RunMillrace({"run", Tiny(), "--input", "x=@" + input, "--output", "y=@" + output});
+      RunMillrace({"run", TinyFile(), "--input", "x=@" + input, "--output", "y=@" + output});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_TRUE(BitEqual(Load(output), Expected()));
 }
 
 TEST(Run, InputFromCsvColumns) {
   const std::string input = WriteTestFile("x.csv", "9,1,2,9\n9,-3,-4,9\n");
-  const std::string output = Path("y.npy");
-  const CommandResult result =
-      RunMillrace({"run", Tiny(), "--input", "x=@" + input + ":1-2", "--output", "y=@" + output});
+  const std::string output = TestPath("y.npy");
+  const CommandResult result = RunMillrace(
+      {"run", TinyFile(), "--input", "x=@" + input + ":1-2", "--output", "y=@" + output});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_TRUE(BitEqual(Load(output), Expected()));
 }
 
 TEST(Run, SymbolsSetTheShape) {
-  const std::string output = Path("y.npy");
+  const std::string output = TestPath("y.npy");
   const CommandResult result = RunMillrace(
-      {"run", Tiny(), "--set", "N=1", "--input", "x=1x2xf32=1 1", "--output", "y=@" + output});
+      {"run", TinyFile(), "--set", "N=1", "--input", "x=1x2xf32=1 1", "--output", "y=@" + output});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_TRUE(BitEqual(Load(output), Tensor::Of<float>({1, 2}, {4, 6})));
 }
 
 TEST(Run, RandomInputsRepeatBySeed) {
   auto run = [](const std::string& seed) {
-    const std::string output = Path("rand" + seed + ".npy");
-    EXPECT_EQ(RunMillrace({"run", Tiny(), "--input", "*=rand:" + seed, "--output", "y=@" + output})
-                  .exit_code,
-              0);
+    const std::string output = TestPath("rand" + seed + ".npy");
+    EXPECT_EQ(
+        RunMillrace({"run", TinyFile(), "--input", "*=rand:" + seed, "--output", "y=@" + output})
+            .exit_code,
+        0);
     return Load(output);
   };
   const Tensor first = run("1");
@@ -82,14 +80,14 @@ TEST(Run, RandomInputsRepeatBySeed) {
 
 TEST(Run, ExpectThatHolds) {
   const CommandResult result =
-      RunMillrace({"run", Tiny(), "--input", kInput, "--expect", "y=2x2xf32=7 10.0001 0 0"});
+      RunMillrace({"run", TinyFile(), "--input", kInput, "--expect", "y=2x2xf32=7 10.0001 0 0"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("as expected"));
 }
 
 TEST(Run, ExpectThatFailsExits1WithTheWorstElement) {
   const CommandResult result =
-      RunMillrace({"run", Tiny(), "--input", kInput, "--expect", "y=2x2xf32=7 11 0 0.5"});
+      RunMillrace({"run", TinyFile(), "--input", kInput, "--expect", "y=2x2xf32=7 11 0 0.5"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("2 of 4 elements not as expected"));
   EXPECT_THAT(result.err, HasSubstr("worst at [1,1]: expected 0.5, found 0"));
@@ -97,7 +95,7 @@ TEST(Run, ExpectThatFailsExits1WithTheWorstElement) {
 
 TEST(Run, TolerancesAreTheUsers) {
   const std::vector<std::string> run = {
-      "run", Tiny(), "--input", kInput, "--expect", "y=2x2xf32=7 11 0 0.5", "--rtol", "0"};
+      "run", TinyFile(), "--input", kInput, "--expect", "y=2x2xf32=7 11 0 0.5", "--rtol", "0"};
   auto with = [&](const std::string& atol) {
     std::vector<std::string> arguments = run;
     arguments.insert(arguments.end(), {"--atol", atol});
@@ -109,13 +107,13 @@ TEST(Run, TolerancesAreTheUsers) {
 
 TEST(Run, ParamsCanBeReadBack) {
   const CommandResult result =
-      RunMillrace({"run", Tiny(), "--input", kInput, "--expect", "w=2x2xf32=1 2 3 4"});
+      RunMillrace({"run", TinyFile(), "--input", kInput, "--expect", "w=2x2xf32=1 2 3 4"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
 }
 
 TEST(Run, JsonHoldsTheReport) {
   const CommandResult result =
-      RunMillrace({"run", Tiny(), "--input", kInput, "--iterations", "5", "--warmup", "2",
+      RunMillrace({"run", TinyFile(), "--input", kInput, "--iterations", "5", "--warmup", "2",
                    "--profile", "--expect", "y=2x2xf32=7 10 0 0", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json report = result.Json();
@@ -140,8 +138,9 @@ TEST(Run, JsonHoldsTheReport) {
 }
 
 TEST(Run, TraceIsAChromeTrace) {
-  const std::string trace = Path("trace.json");
-  const CommandResult result = RunMillrace({"run", Tiny(), "--input", kInput, "--trace", trace});
+  const std::string trace = TestPath("trace.json");
+  const CommandResult result =
+      RunMillrace({"run", TinyFile(), "--input", kInput, "--trace", trace});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json document = nlohmann::json::parse(ReadTestFile(trace), nullptr, false);
   const nlohmann::json& events = document.is_array() ? document : document["traceEvents"];
@@ -151,20 +150,21 @@ TEST(Run, TraceIsAChromeTrace) {
 }
 
 TEST(Run, ASavedPlanGivesTheSameBits) {
-  const std::string plan = Path("plan.json"), from_plan = Path("a.npy"), from_graph = Path("b.npy");
-  ASSERT_EQ(RunMillrace({"plan", Tiny(), "-o", plan}).exit_code, 0);
+  const std::string plan = TestPath("plan.json"), from_plan = TestPath("a.npy"),
+                    from_graph = TestPath("b.npy");
+  ASSERT_EQ(RunMillrace({"plan", TinyFile(), "-o", plan}).exit_code, 0);
   const CommandResult result =
       RunMillrace({"run", plan, "--input", "x=rand:3", "--output", "y=@" + from_plan});
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  ASSERT_EQ(
-      RunMillrace({"run", Tiny(), "--input", "x=rand:3", "--output", "y=@" + from_graph}).exit_code,
-      0);
+  ASSERT_EQ(RunMillrace({"run", TinyFile(), "--input", "x=rand:3", "--output", "y=@" + from_graph})
+                .exit_code,
+            0);
   EXPECT_TRUE(BitEqual(Load(from_plan), Load(from_graph)));
 }
 
 TEST(Run, APlanRefusesWhatIsSettledInIt) {
-  const std::string plan = Path("plan.json");
-  ASSERT_EQ(RunMillrace({"plan", Tiny(), "-o", plan}).exit_code, 0);
+  const std::string plan = TestPath("plan.json");
+  ASSERT_EQ(RunMillrace({"plan", TinyFile(), "-o", plan}).exit_code, 0);
   for (const auto& [option, value] : std::vector<std::pair<std::string, std::string>>{
            {"--set", "N=4"}, {"--device", "cpu:0"}, {"--threads", "1"}}) {
     const CommandResult result = RunMillrace({"run", plan, "--input", "x=rand", option, value});
@@ -174,16 +174,16 @@ TEST(Run, APlanRefusesWhatIsSettledInIt) {
 }
 
 TEST(Run, AnUnwritableOutputIsAnError) {
-  const CommandResult result =
-      RunMillrace({"run", Tiny(), "--input", kInput, "--output", "y=@" + Path("no-folder/y.npy")});
+  const CommandResult result = RunMillrace(
+      {"run", TinyFile(), "--input", kInput, "--output", "y=@" + TestPath("no-folder/y.npy")});
   EXPECT_NE(result.exit_code, 0);
   EXPECT_THAT(result.err, HasSubstr("no-folder"));
 }
 
 TEST(Run, CtrlCEndsCleanlyWith130) {
-  const std::string output = Path("interrupted.npy");
-  RunningMillrace running(
-      {"run", Tiny(), "--input", kInput, "--iterations", "10000000", "--output", "y=@" + output});
+  const std::string output = TestPath("interrupted.npy");
+  RunningMillrace running({"run", TinyFile(), "--input", kInput, "--iterations", "10000000",
+                           "--output", "y=@" + output});
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   ASSERT_EQ(kill(running.pid(), SIGINT), 0);
   const CommandResult result = running.Wait();

@@ -16,9 +16,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-std::string Tiny() { return WriteTestFile("tiny.json", kTinyGraph); }
-std::string Path(const std::string& name) { return TestFolder() + "/" + name; }
-
 // One core of 1e3 FLOP and 1e3 bytes a microsecond; 100 us to launch a kernel.
 constexpr char kSlowMachine[] = R"({
   "format": "millrace-machine", "version": "1.0", "name": "slow",
@@ -39,7 +36,7 @@ nlohmann::json Simulate(std::vector<std::string> arguments) {
 // and 0.032 us. Then two launches; and before, x's 16 bytes are read and written.
 TEST(Simulate, ByRoofline) {
   const std::string machine = WriteTestFile("slow.json", kSlowMachine);
-  const nlohmann::json report = Simulate({Tiny(), "--machine", machine});
+  const nlohmann::json report = Simulate({TinyFile(), "--machine", machine});
   EXPECT_EQ(report["format"], "millrace-simulation");
   EXPECT_NEAR(report["step_us"].get<double>(), 200 + 0.048 + 0.032 + 0.032, 1e-6);
   EXPECT_NEAR(report["inputs_us"].get<double>(), 0.032, 1e-6);
@@ -57,17 +54,17 @@ TEST(Simulate, ByMeasuredCostsBesideTheMachine) {
       "rates": [{"class": "elementwise", "overhead_us": 7}],
       "kernels": [{"query": "MatMul{}(f32[2,2],f32[2,2],)->(f32[2,2],)", "variant": "simd",
                    "threads": 1, "time_us": 50}]}]})json");
-  const nlohmann::json report = Simulate({Tiny(), "--machine", machine});
+  const nlohmann::json report = Simulate({TinyFile(), "--machine", machine});
   EXPECT_EQ(report["kernels"]["measured"], 1);
   EXPECT_EQ(report["kernels"]["fitted"], 1);
   EXPECT_NEAR(report["step_us"].get<double>(), 200 + 50 + 7.032 + 0.032, 1e-6);
-  std::filesystem::remove(Path("slow.costs.json"));
+  std::filesystem::remove(TestPath("slow.costs.json"));
 }
 
 TEST(Simulate, WhatIfIsOneTable) {
   const std::string machine = WriteTestFile("slow.json", kSlowMachine);
   const nlohmann::json report =
-      Simulate({Tiny(), "--machine", machine, "--what-if", "launch=0us", "--what-if",
+      Simulate({TinyFile(), "--machine", machine, "--what-if", "launch=0us", "--what-if",
                 "memory=64B,launch=50us", "--what-if", "bandwidth=1GB/s"});
   ASSERT_EQ(report["what_if"].size(), 3u);
   EXPECT_EQ(report["what_if"][0]["what"], "launch=0us");
@@ -76,7 +73,7 @@ TEST(Simulate, WhatIfIsOneTable) {
   EXPECT_NEAR(report["what_if"][1]["step_us"].get<double>(), 100.112, 1e-6);
   EXPECT_EQ(report["what_if"][1]["memory"]["fits"], false);
   EXPECT_NEAR(report["what_if"][2]["step_us"].get<double>(), 200.112, 1e-6);
-  const CommandResult text = RunMillrace({"simulate", Tiny(), "--machine", machine, "--what-if",
+  const CommandResult text = RunMillrace({"simulate", TinyFile(), "--machine", machine, "--what-if",
                                           "launch=0us", "--what-if", "memory=64B"});
   EXPECT_THAT(text.out, AllOf(HasSubstr("(as it is)"), HasSubstr("launch=0us"),
                               HasSubstr("does not fit"), HasSubstr("limited by")));
@@ -86,33 +83,34 @@ TEST(Simulate, AGraphThatDoesNotFitIsSimulatedAllTheSame) {
   std::string small = kSlowMachine;
   small.replace(small.find("4096"), 4, "64");
   const std::string machine = WriteTestFile("small.json", small);
-  EXPECT_EQ(RunMillrace({"plan", Tiny(), "--machine", machine}).exit_code, 4);
+  EXPECT_EQ(RunMillrace({"plan", TinyFile(), "--machine", machine}).exit_code, 4);
   const nlohmann::json report =
-      Simulate({Tiny(), "--machine", machine, "--what-if", "memory=1GiB"});
+      Simulate({TinyFile(), "--machine", machine, "--what-if", "memory=1GiB"});
   EXPECT_EQ(report["memory"]["fits"], false);
   EXPECT_EQ(report["memory"]["memory_bytes"], 64);
   EXPECT_EQ(report["what_if"][0]["memory"]["fits"], true);
 }
 
 TEST(Simulate, APlanGivesTheSameAsItsGraph) {
-  const std::string machine = WriteTestFile("slow.json", kSlowMachine), plan = Path("plan.json");
-  ASSERT_EQ(RunMillrace({"plan", Tiny(), "--machine", machine, "-o", plan}).exit_code, 0);
+  const std::string machine = WriteTestFile("slow.json", kSlowMachine),
+                    plan = TestPath("plan.json");
+  ASSERT_EQ(RunMillrace({"plan", TinyFile(), "--machine", machine, "-o", plan}).exit_code, 0);
   EXPECT_EQ(Simulate({plan, "--machine", machine})["step_us"],
-            Simulate({Tiny(), "--machine", machine})["step_us"]);
+            Simulate({TinyFile(), "--machine", machine})["step_us"]);
 }
 
 // Of an H100 there is no kernel here, but its rates are known.
 TEST(Simulate, AGpuThatIsNotThere) {
   const nlohmann::json report =
-      Simulate({Tiny(), "--machine", SourceFile("tools/machines/h100.json")});
+      Simulate({TinyFile(), "--machine", SourceFile("tools/machines/h100.json")});
   EXPECT_EQ(report["copies"][0]["device"], "cuda:0");
   EXPECT_EQ(report["limits"][0]["limit"], "launching");
 }
 
 TEST(Simulate, TheTimelineIsAChromeTrace) {
-  const std::string trace = Path("sim_trace.json");
+  const std::string trace = TestPath("sim_trace.json");
   const std::string machine = WriteTestFile("slow.json", kSlowMachine);
-  Simulate({Tiny(), "--machine", machine, "--trace", trace});
+  Simulate({TinyFile(), "--machine", machine, "--trace", trace});
   const nlohmann::json document = nlohmann::json::parse(ReadTestFile(trace), nullptr, false);
   double end_us = 0;
   int complete = 0;
@@ -126,12 +124,12 @@ TEST(Simulate, TheTimelineIsAChromeTrace) {
 }
 
 TEST(Simulate, FaultsAreExplained) {
-  const CommandResult key = RunMillrace({"simulate", Tiny(), "--what-if", "bandwith=2x"});
+  const CommandResult key = RunMillrace({"simulate", TinyFile(), "--what-if", "bandwith=2x"});
   EXPECT_EQ(key.exit_code, 2);
   EXPECT_THAT(key.err, HasSubstr("did you mean 'bandwidth'?"));
-  EXPECT_EQ(RunMillrace({"simulate", Tiny(), "--costs", Path("none.json")}).exit_code, 3);
+  EXPECT_EQ(RunMillrace({"simulate", TinyFile(), "--costs", TestPath("none.json")}).exit_code, 3);
   const std::string bad = WriteTestFile("bad.json", "{\"format\": \"millrace-costs\"}");
-  const CommandResult costs = RunMillrace({"simulate", Tiny(), "--costs", bad});
+  const CommandResult costs = RunMillrace({"simulate", TinyFile(), "--costs", bad});
   EXPECT_EQ(costs.exit_code, 3);
   EXPECT_THAT(costs.err, HasSubstr("bad.json:1:1"));
 }
@@ -139,24 +137,25 @@ TEST(Simulate, FaultsAreExplained) {
 // --- run ----------------------------------------------------------------------------------------
 
 TEST(RunPrediction, SaysWhatItIsBasedOn) {
-  const CommandResult here = RunMillrace({"run", Tiny(), "--input", "x=rand:1"});
+  const CommandResult here = RunMillrace({"run", TinyFile(), "--input", "x=rand:1"});
   EXPECT_THAT(here.out, AllOf(HasSubstr("predicted"), HasSubstr("guessed rates")));
   const std::string machine = WriteTestFile("slow.json", kSlowMachine);
   const CommandResult given =
-      RunMillrace({"run", Tiny(), "--input", "x=rand:1", "--machine", machine});
+      RunMillrace({"run", TinyFile(), "--input", "x=rand:1", "--machine", machine});
   ASSERT_EQ(given.exit_code, 0) << given.err;
   EXPECT_THAT(given.out, AllOf(HasSubstr("200 us a step"), HasSubstr("roofline of machine 'slow'"),
                                HasSubstr("what was measured")));
   const nlohmann::json json =
-      RunMillrace({"run", Tiny(), "--input", "x=rand:1", "--machine", machine, "--json"}).Json();
+      RunMillrace({"run", TinyFile(), "--input", "x=rand:1", "--machine", machine, "--json"})
+          .Json();
   EXPECT_NEAR(json["predicted"]["step_us"].get<double>(), 200.112, 1e-6);
 }
 
 // --- profile ------------------------------------------------------------------------------------
 
 TEST(Profile, WritesAMachineAndCostsThatRunUses) {
-  const std::string machine = Path("profiled.json"), costs = Path("profiled.costs.json");
-  const CommandResult result = RunMillrace({"profile", Tiny(), "-o", machine, "--threads", "1",
+  const std::string machine = TestPath("profiled.json"), costs = TestPath("profiled.costs.json");
+  const CommandResult result = RunMillrace({"profile", TinyFile(), "-o", machine, "--threads", "1",
                                             "--seconds", "0.1", "--offload", TestFolder()});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, AllOf(HasSubstr("2 kernels measured"), HasSubstr("wrote ")));
@@ -170,24 +169,24 @@ TEST(Profile, WritesAMachineAndCostsThatRunUses) {
   EXPECT_EQ(table->devices.at("host-cpu").kernels.size(), 2u);
   EXPECT_FALSE(table->devices.at("host-cpu").rates.empty());
 
-  const CommandResult run =
-      RunMillrace({"run", Tiny(), "--input", "x=rand:1", "--machine", machine, "--threads", "1"});
+  const CommandResult run = RunMillrace(
+      {"run", TinyFile(), "--input", "x=rand:1", "--machine", machine, "--threads", "1"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("2 kernels measured"));
 
   // What is known is not measured again.
   const CommandResult again = RunMillrace(
-      {"profile", Tiny(), "-o", machine, "--threads", "1", "--add", "--offload", TestFolder()});
+      {"profile", TinyFile(), "-o", machine, "--threads", "1", "--add", "--offload", TestFolder()});
   ASSERT_EQ(again.exit_code, 0) << again.err;
   EXPECT_THAT(again.out, HasSubstr("0 kernels measured, 2 known"));
 }
 
 TEST(Profile, AFolderThatCannotBeWrittenToIsAUsageError) {
   const CommandResult result =
-      RunMillrace({"profile", "-o", Path("m.json"), "--offload", Path("no-such-folder")});
+      RunMillrace({"profile", "-o", TestPath("m.json"), "--offload", TestPath("no-such-folder")});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("no-such-folder"));
-  EXPECT_FALSE(std::filesystem::exists(Path("m.json")));
+  EXPECT_FALSE(std::filesystem::exists(TestPath("m.json")));
 }
 
 // --- Machines -----------------------------------------------------------------------------------

@@ -2,7 +2,10 @@
 #ifndef MILLRACE_TESTS_TOOLS_TINY_GRAPH_H_
 #define MILLRACE_TESTS_TOOLS_TINY_GRAPH_H_
 
+#include <string>
 #include <string_view>
+
+#include "tests/tools/run_millrace.h"
 
 namespace millrace {
 
@@ -18,6 +21,9 @@ inline constexpr std::string_view kTinyGraph = R"({
   ],
   "outputs": ["y"]
 })";
+
+// The path of a file with it.
+inline std::string TinyFile() { return WriteTestFile("tiny.json", kTinyGraph); }
 
 }  // namespace millrace
 

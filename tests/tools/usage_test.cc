@@ -50,8 +50,6 @@ TEST_P(UsageMistakes, Exit2AndSayWhat) {
   EXPECT_THAT(result.err, AllOf(testing::StartsWith("millrace: "), HasSubstr(GetParam().message)));
 }
 
-std::string Tiny() { return WriteTestFile("tiny.json", kTinyGraph); }
-
 INSTANTIATE_TEST_SUITE_P(
     All, UsageMistakes,
     testing::Values(
@@ -59,54 +57,56 @@ INSTANTIATE_TEST_SUITE_P(
             "command", {"inspct", "g.json"}, "unknown command 'inspct'; did you mean 'inspect'?"},
         Mistake{"far_command", {"zzzzzz"}, "unknown command 'zzzzzz'; see millrace --help"},
         Mistake{"option",
-                {"run", Tiny(), "--iteratons", "3"},
+                {"run", TinyFile(), "--iteratons", "3"},
                 "run: unknown option '--iteratons'; did you mean '--iterations'?"},
         Mistake{"option_with_value",
-                {"run", Tiny(), "--inptu=x=rand"},
+                {"run", TinyFile(), "--inptu=x=rand"},
                 "unknown option '--inptu'; did you mean '--input'?"},
         Mistake{"no_file", {"run"}, "run: file is required"},
-        Mistake{"extra_argument", {"check", Tiny(), "other.json"}, "unknown argument 'other.json'"},
-        Mistake{"two_forms", {"inspect", Tiny(), "--dot", "--text"}, "--text excludes --dot"},
-        Mistake{"not_a_number", {"run", Tiny(), "--iterations", "many"}, "--iterations"},
-        Mistake{"no_steps", {"run", Tiny(), "--iterations", "0"}, "--iterations"},
-        Mistake{"symbol", {"inspect", Tiny(), "--set", "M=3"}, "'M'"},
-        Mistake{"symbol_range", {"inspect", Tiny(), "--set", "N=65"}, "N"},
-        Mistake{"symbol_form", {"inspect", Tiny(), "--set", "N"}, "expected NAME=INTEGER"},
-        Mistake{"symbol_twice", {"inspect", Tiny(), "--set", "N=3", "--set", "N=4"}, "set twice"},
-        Mistake{"device", {"plan", Tiny(), "--device", "gpu:0"}, "gpu"},
-        Mistake{"device_index", {"plan", Tiny(), "--device", "cpu:99"}, "cpu:99"},
+        Mistake{
+            "extra_argument", {"check", TinyFile(), "other.json"}, "unknown argument 'other.json'"},
+        Mistake{"two_forms", {"inspect", TinyFile(), "--dot", "--text"}, "--text excludes --dot"},
+        Mistake{"not_a_number", {"run", TinyFile(), "--iterations", "many"}, "--iterations"},
+        Mistake{"no_steps", {"run", TinyFile(), "--iterations", "0"}, "--iterations"},
+        Mistake{"symbol", {"inspect", TinyFile(), "--set", "M=3"}, "'M'"},
+        Mistake{"symbol_range", {"inspect", TinyFile(), "--set", "N=65"}, "N"},
+        Mistake{"symbol_form", {"inspect", TinyFile(), "--set", "N"}, "expected NAME=INTEGER"},
+        Mistake{
+            "symbol_twice", {"inspect", TinyFile(), "--set", "N=3", "--set", "N=4"}, "set twice"},
+        Mistake{"device", {"plan", TinyFile(), "--device", "gpu:0"}, "gpu"},
+        Mistake{"device_index", {"plan", TinyFile(), "--device", "cpu:99"}, "cpu:99"},
         Mistake{"op", {"ops", "Rellu"}, "no op is called 'Rellu'; did you mean 'Relu'?"},
-        Mistake{"missing_input", {"run", Tiny()}, "--input is needed for: x (f32[2,2])"},
+        Mistake{"missing_input", {"run", TinyFile()}, "--input is needed for: x (f32[2,2])"},
         Mistake{"input_name",
-                {"run", Tiny(), "--input", "xx=rand"},
+                {"run", TinyFile(), "--input", "xx=rand"},
                 "no input is called that; did you mean 'x'?"},
-        Mistake{"input_form", {"run", Tiny(), "--input", "x"}, "expected NAME="},
-        Mistake{"input_spec", {"run", Tiny(), "--input", "x=random"}, "expected @FILE.npy"},
+        Mistake{"input_form", {"run", TinyFile(), "--input", "x"}, "expected NAME="},
+        Mistake{"input_spec", {"run", TinyFile(), "--input", "x=random"}, "expected @FILE.npy"},
         Mistake{"input_type",
-                {"run", Tiny(), "--input", "x=3xf32=1 2 3"},
+                {"run", TinyFile(), "--input", "x=3xf32=1 2 3"},
                 "expected f32[2,2], found f32[3]"},
         Mistake{"input_count",
-                {"run", Tiny(), "--input", "x=2x2xf32=1 2 3"},
+                {"run", TinyFile(), "--input", "x=2x2xf32=1 2 3"},
                 "expected 4 elements, found 3"},
         Mistake{"input_element",
-                {"run", Tiny(), "--input", "x=2x2xf32=1 2 three 4"},
+                {"run", TinyFile(), "--input", "x=2x2xf32=1 2 three 4"},
                 "element 2: expected f32, found 'three'"},
         Mistake{"output_name",
-                {"run", Tiny(), "--input", "x=rand", "--output", "z=@z.npy"},
+                {"run", TinyFile(), "--input", "x=rand", "--output", "z=@z.npy"},
                 "there are: y, w"},
         Mistake{"output_form",
-                {"run", Tiny(), "--input", "x=rand", "--output", "y=z.txt"},
+                {"run", TinyFile(), "--input", "x=rand", "--output", "y=z.txt"},
                 "expected @FILE.npy"},
         Mistake{"labels_without_classes",
-                {"run", Tiny(), "--input", "x=rand", "--labels", "y=3xi64=0 1 1"},
+                {"run", TinyFile(), "--input", "x=rand", "--labels", "y=3xi64=0 1 1"},
                 "expected 2 labels, found 3"},
         Mistake{"held_out",
-                {"run", Tiny(), "--held-out", "5:5", "--labels", "y=rand"},
+                {"run", TinyFile(), "--held-out", "5:5", "--labels", "y=rand"},
                 "expected EVERY:REMAINDER"}),
     [](const auto& info) { return std::string(info.param.what); });
 
 TEST(Usage, ADeviceWithoutKernelsIsRefusedByName) {
-  const CommandResult result = RunMillrace({"plan", Tiny(), "--device", "cuda:0"});
+  const CommandResult result = RunMillrace({"plan", TinyFile(), "--device", "cuda:0"});
   EXPECT_THAT(result.exit_code, testing::AnyOf(2, 6)) << result.err;  // no kernels, or no driver
   EXPECT_THAT(result.err, HasSubstr("cuda"));
 }
@@ -122,15 +122,16 @@ TEST_P(MissingFiles, Exit3AndNameTheFile) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, MissingFiles,
-    testing::Values(std::vector<std::string>{"run", "no-such-graph.json"},
-                    std::vector<std::string>{"plan", "no-such-graph.json"},
-                    std::vector<std::string>{"inspect", "no-such-graph.json"},
-                    std::vector<std::string>{"check", "no-such-graph.json"},
-                    std::vector<std::string>{"plan", Tiny(), "--machine", "no-such-machine.json"},
-                    std::vector<std::string>{"run", Tiny(), "--input", "x=@no-such-input.npy"},
-                    std::vector<std::string>{"run", Tiny(), "--input", "x=@no-such-input.csv:0-1"},
-                    std::vector<std::string>{"run", Tiny(), "--input", "x=rand", "--expect",
-                                             "y=@no-such-output.npy"}));
+    testing::Values(
+        std::vector<std::string>{"run", "no-such-graph.json"},
+        std::vector<std::string>{"plan", "no-such-graph.json"},
+        std::vector<std::string>{"inspect", "no-such-graph.json"},
+        std::vector<std::string>{"check", "no-such-graph.json"},
+        std::vector<std::string>{"plan", TinyFile(), "--machine", "no-such-machine.json"},
+        std::vector<std::string>{"run", TinyFile(), "--input", "x=@no-such-input.npy"},
+        std::vector<std::string>{"run", TinyFile(), "--input", "x=@no-such-input.csv:0-1"},
+        std::vector<std::string>{"run", TinyFile(), "--input", "x=rand", "--expect",
+                                 "y=@no-such-output.npy"}));
 
 TEST(Usage, AFullDiskIsNoticed) {
   // Everything is said, and nothing arrives.
