@@ -20,6 +20,7 @@
 #include "graph/strings.h"
 #include "ops/op_def.h"
 #include "passes/plan_memory.h"
+#include "passes/variant_memo.h"
 
 namespace millrace {
 namespace {
@@ -27,7 +28,7 @@ namespace {
 class Emitter {
  public:
   Emitter(const Graph& graph, const Target& target, const EmitOptions& options)
-      : target_(target), graphs_(FlattenGraphs(graph)), on_cpu_(options.device_kind == "cpu") {
+      : variants_(target), graphs_(FlattenGraphs(graph)), on_cpu_(options.device_kind == "cpu") {
     program_.name = "main";
     program_.device_kind = options.device_kind;
     program_.device_index = options.device_index;
@@ -200,8 +201,7 @@ class Emitter {
 
   void EmitLaunch(int32_t graph, NodeId id, const OpDef& op) {
     const Node& node = graphs_[graph]->node(id);
-    const std::vector<KernelVariant> variants = target_.Variants(QueryFor(*graphs_[graph], id));
-    for (const KernelVariant& variant : variants) {
+    for (const KernelVariant& variant : variants_.Variants(QueryFor(*graphs_[graph], id))) {
       if (!IsPlain(variant)) continue;
       Launch launch{id, graph, variant.name, {}, {}, SliceId()};
       launch.inputs = ReadInputs(graph, node, [&](int i) {
@@ -453,7 +453,7 @@ class Emitter {
     return absl::OkStatus();
   }
 
-  const Target& target_;
+  VariantMemo variants_;
   const std::vector<const Graph*> graphs_;
   absl::flat_hash_map<const Graph*, int32_t> graph_index_;
   const bool on_cpu_;

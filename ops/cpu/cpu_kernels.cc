@@ -76,11 +76,12 @@ bool AllOf(const NodeQuery& query, DType dtype) {
 
 namespace {
 
-std::optional<KernelVariant> Offer(const KernelFamily& family, const NodeQuery& query,
-                                   int threads) {
+// `is_empty`: GivesNothing(query).
+std::optional<KernelVariant> Offer(const KernelFamily& family, const NodeQuery& query, int threads,
+                                   bool is_empty) {
   const bool takes_empty =
       family.match == EmptyFamily().match || family.match == ReferenceFamily().match;
-  if (!takes_empty && GivesNothing(query)) return std::nullopt;
+  if (!takes_empty && is_empty) return std::nullopt;
   return family.match(query, threads);
 }
 
@@ -90,12 +91,15 @@ std::vector<KernelVariant> CpuTarget::Variants(const NodeQuery& query) const {
   std::vector<KernelVariant> variants;
   const absl::StatusOr<NodeQuery> normal = NormalizeQuery(query);
   if (!normal.ok()) return variants;
+  const bool is_empty = GivesNothing(*normal);
   for (const KernelFamily& family : CpuKernelFamilies()) {
-    std::optional<KernelVariant> variant = Offer(family, *normal, max_threads_);
+    std::optional<KernelVariant> variant = Offer(family, *normal, max_threads_, is_empty);
     if (!variant.has_value()) continue;
     // Scratch for the smallest team as well: some kernels choose another algorithm for it.
-    if (const auto alone = Offer(family, *normal, 1); alone.has_value()) {
-      variant->scratch_bytes = std::max(variant->scratch_bytes, alone->scratch_bytes);
+    if (max_threads_ > 1) {
+      if (const auto alone = Offer(family, *normal, 1, is_empty); alone.has_value()) {
+        variant->scratch_bytes = std::max(variant->scratch_bytes, alone->scratch_bytes);
+      }
     }
     variants.push_back(*std::move(variant));
   }
@@ -147,9 +151,10 @@ class FamilyLibrary final : public KernelLibrary {
     MILLRACE_ASSIGN_OR_RETURN(normal.query, NormalizeQuery(request.query));
     const std::string_view variant = request.variant;
     const std::string_view name = variant.substr(0, variant.find(':'));
+    const bool is_empty = GivesNothing(normal.query);
     for (const KernelFamily& family : families_) {
       if (family.name != name) continue;
-      std::optional<KernelVariant> offer = Offer(family, normal.query, normal.threads);
+      std::optional<KernelVariant> offer = Offer(family, normal.query, normal.threads, is_empty);
       if (!offer.has_value() || offer->name != variant) continue;
       if (request.true_shapes && name != ReferenceFamily().name) break;
       // A team that wants more scratch than was planned gives way to a smaller one.

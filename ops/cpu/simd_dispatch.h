@@ -7,7 +7,11 @@
 
 namespace millrace {
 
-inline void ChooseSimdTarget() { hwy::GetChosenTarget().Update(hwy::SupportedTargets()); }
+// Once: to ask the processor takes a virtual machine tens of microseconds.
+inline void ChooseSimdTarget() {
+  hwy::ChosenTarget& chosen = hwy::GetChosenTarget();
+  if (!chosen.IsInitialized()) chosen.Update(hwy::SupportedTargets());
+}
 
 }  // namespace millrace
 

@@ -1,0 +1,40 @@
+#include "passes/variant_memo.h"
+
+#include "absl/hash/hash.h"
+#include "absl/types/span.h"
+
+namespace millrace {
+namespace {
+
+size_t HashOfTypes(const std::vector<std::optional<TensorType>>& types) {
+  size_t hash = types.size();
+  for (const std::optional<TensorType>& type : types) {
+    if (!type.has_value()) {
+      hash = absl::HashOf(hash);
+      continue;
+    }
+    const std::span<const int64_t> dims = type->shape.dims();
+    hash = absl::HashOf(hash, static_cast<int>(type->dtype),
+                        absl::Span<const int64_t>(dims.data(), dims.size()));
+  }
+  return hash;
+}
+
+}  // namespace
+
+size_t VariantMemo::Hash::operator()(const NodeQuery& query) const {
+  size_t hash = absl::HashOf(query.op, HashOfTypes(query.inputs), HashOfTypes(query.outputs));
+  for (const auto& [name, value] : query.attrs) {
+    hash = std::visit([&](const auto& v) { return absl::HashOf(hash, name, v); }, value);
+  }
+  for (const auto& [input, elements] : query.known) hash = absl::HashOf(hash, input, elements);
+  return hash;
+}
+
+const std::vector<KernelVariant>& VariantMemo::Variants(const NodeQuery& query) {
+  const auto [it, is_new] = answers_.try_emplace(query);
+  if (is_new) it->second = target_.Variants(query);
+  return it->second;
+}
+
+}  // namespace millrace

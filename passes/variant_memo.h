@@ -1,0 +1,32 @@
+// VariantMemo: a target's answers, remembered, because graphs ask the same question over and over.
+#ifndef MILLRACE_PASSES_VARIANT_MEMO_H_
+#define MILLRACE_PASSES_VARIANT_MEMO_H_
+
+#include <cstddef>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/target.h"
+
+namespace millrace {
+
+class VariantMemo {
+ public:
+  // `target` must outlive it.
+  explicit VariantMemo(const Target& target) : target_(target) {}
+
+  // As Target::Variants; the result stays where it is.
+  const std::vector<KernelVariant>& Variants(const NodeQuery& query);
+
+ private:
+  struct Hash {
+    size_t operator()(const NodeQuery& query) const;
+  };
+
+  const Target& target_;
+  std::unordered_map<NodeQuery, std::vector<KernelVariant>, Hash> answers_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PASSES_VARIANT_MEMO_H_
