@@ -370,7 +370,7 @@ Work RecurrentWork(const NodeQuery& query) {
   return work;
 }
 
-OpDef RecurrentOp(const RecurrentKind& kind, std::string doc) {
+OpDef RecurrentSignature(const RecurrentKind& kind, std::string doc) {
   return {.name = std::string(kind.name),
           .doc = std::move(doc),
           .inputs = RecurrentInputs(kind),
@@ -379,8 +379,8 @@ OpDef RecurrentOp(const RecurrentKind& kind, std::string doc) {
           .infer = nullptr};
 }
 
-OpDef RecurrentGradOp(const RecurrentKind& kind) {
-  OpDef op = RecurrentOp(kind, StrCat("The gradient of ", kind.name));
+OpDef RecurrentGradSignature(const RecurrentKind& kind) {
+  OpDef op = RecurrentSignature(kind, StrCat("The gradient of ", kind.name));
   op.name = StrCat("grad.", kind.name);
   const std::vector<OperandSpec> results = std::move(op.outputs);
   op.outputs.clear();
@@ -395,6 +395,14 @@ OpDef RecurrentGradOp(const RecurrentKind& kind) {
                          .same_as = "T"});
   }
   return op;
+}
+
+void AddFlag(const RecurrentLayer& layer, OpDef& op) {
+  if (layer.flag.empty()) return;
+  op.attrs.push_back({.name = std::string(layer.flag),
+                      .kind = AttrKind::kBool,
+                      .default_value = false,
+                      .doc = std::string(layer.flag_doc)});
 }
 
 }  // namespace millrace

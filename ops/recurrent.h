@@ -34,8 +34,8 @@ const RecurrentKind& LstmKind();
 enum RecurrentInput { kX, kW, kR, kB, kSequenceLens, kInitialH, kInitialC, kP };
 
 // The signature of an op and of its gradient, without attributes of their own.
-OpDef RecurrentOp(const RecurrentKind& kind, std::string doc);
-OpDef RecurrentGradOp(const RecurrentKind& kind);
+OpDef RecurrentSignature(const RecurrentKind& kind, std::string doc);
+OpDef RecurrentGradSignature(const RecurrentKind& kind);
 
 // --- Geometry ------------------------------------------------------------------------------------
 struct Activation {
@@ -128,10 +128,40 @@ struct Cell {
                    const CellState& before, CellState& d, CellWeights& grads, double* dx);
 };
 
-absl::Status RunRecurrent(const RecurrentKind& kind, const Cell& cell, std::string_view flag,
-                          const ReferenceContext& c);
-absl::Status RunRecurrentGrad(const RecurrentKind& kind, const Cell& cell, std::string_view flag,
-                              const ReferenceContext& c);
+// --- Ops -----------------------------------------------------------------------------------------
+struct RecurrentLayer {
+  const RecurrentKind& (*kind)();
+  Cell cell;
+  std::string_view flag = "", flag_doc = "";  // the op's own attribute, false when not given
+};
+
+absl::Status RunRecurrent(const RecurrentLayer& layer, const ReferenceContext& c);
+absl::Status RunRecurrentGrad(const RecurrentLayer& layer, const ReferenceContext& c);
+void AddFlag(const RecurrentLayer& layer, OpDef& op);
+
+template <const RecurrentLayer& kLayer>
+OpDef RecurrentOp(std::string doc) {
+  OpDef op = RecurrentSignature(kLayer.kind(), std::move(doc));
+  AddFlag(kLayer, op);
+  op.infer = [](InferContext& c) { return InferRecurrent(kLayer.kind(), c); };
+  op.reference = [](const ReferenceContext& c) { return RunRecurrent(kLayer, c); };
+  op.gradient = [](GradientContext& c) { return RecurrentGradient(kLayer.kind(), c); };
+  op.sharding = [](const NodeQuery& query) { return RecurrentRules(kLayer.kind(), query); };
+  op.work = RecurrentWork;
+  return op;
+}
+
+// Not differentiable itself.
+template <const RecurrentLayer& kLayer>
+OpDef RecurrentGradOp() {
+  OpDef op = RecurrentGradSignature(kLayer.kind());
+  AddFlag(kLayer, op);
+  op.infer = [](InferContext& c) { return InferRecurrentGrad(kLayer.kind(), c); };
+  op.reference = [](const ReferenceContext& c) { return RunRecurrentGrad(kLayer, c); };
+  op.sharding = [](const NodeQuery& query) { return RecurrentRules(kLayer.kind(), query); };
+  op.work = RecurrentWork;
+  return op;
+}
 
 // out += M v, out += M' v, m += a b', with M of [out or v, ...] rows as long as the other.
 void AddProduct(std::span<const double> m, std::span<const double> v, std::span<double> out);

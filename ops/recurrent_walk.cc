@@ -67,8 +67,8 @@ struct Walk {
   }
 };
 
-absl::StatusOr<Walk> LoadWalk(const RecurrentKind& kind, std::string_view flag,
-                              const ReferenceContext& c) {
+absl::StatusOr<Walk> LoadWalk(const RecurrentLayer& layer, const ReferenceContext& c) {
+  const RecurrentKind& kind = layer.kind();
   Walk walk;
   MILLRACE_ASSIGN_OR_RETURN(walk.r,
                             RecurrentOf(kind, c.attrs, c.inputs[kX].shape(), c.inputs[kR].shape()));
@@ -76,7 +76,7 @@ absl::StatusOr<Walk> LoadWalk(const RecurrentKind& kind, std::string_view flag,
   const Recurrent& r = walk.r;
   walk.rows = kind.gates * r.hidden;
   walk.has_cell = kind.has_cell;
-  walk.flag = !flag.empty() && c.attrs.Bool(flag, false);
+  walk.flag = !layer.flag.empty() && c.attrs.Bool(layer.flag, false);
   const int64_t states = NumElements(r.StateShape());
   walk.x = Load(c, kX, c.inputs[kX].num_elements());
   walk.w = Load(c, kW, c.inputs[kW].num_elements());
@@ -123,15 +123,15 @@ void Collect(const CellWeights& grads, int64_t direction, Doubles& w, Doubles& r
 
 }  // namespace
 
-absl::Status RunRecurrent(const RecurrentKind& kind, const Cell& cell, std::string_view flag,
-                          const ReferenceContext& c) {
-  MILLRACE_ASSIGN_OR_RETURN(const Walk walk, LoadWalk(kind, flag, c));
+absl::Status RunRecurrent(const RecurrentLayer& layer, const ReferenceContext& c) {
+  const RecurrentKind& kind = layer.kind();
+  MILLRACE_ASSIGN_OR_RETURN(const Walk walk, LoadWalk(layer, c));
   const Recurrent& r = walk.r;
   Doubles y(NumElements(r.YShape())), h(walk.h0.size()), last_c(walk.c0.size());
   for (int64_t d = 0; d < r.directions; ++d) {
     const CellWeights weights = walk.WeightsOf(d);
     for (int64_t row = 0; row < r.batch; ++row) {
-      const std::vector<CellState> states = StatesOf(walk, cell, weights, d, row);
+      const std::vector<CellState> states = StatesOf(walk, layer.cell, weights, d, row);
       for (int64_t k = 0; k < walk.lengths[row]; ++k) {
         Put(states[k + 1].h, y, r.YAt(walk.StepOf(d, row, k), d, row));
       }
@@ -144,9 +144,9 @@ absl::Status RunRecurrent(const RecurrentKind& kind, const Cell& cell, std::stri
   return kind.has_cell ? StoreDoubles(last_c, c, 2) : absl::OkStatus();
 }
 
-absl::Status RunRecurrentGrad(const RecurrentKind& kind, const Cell& cell, std::string_view flag,
-                              const ReferenceContext& c) {
-  MILLRACE_ASSIGN_OR_RETURN(const Walk walk, LoadWalk(kind, flag, c));
+absl::Status RunRecurrentGrad(const RecurrentLayer& layer, const ReferenceContext& c) {
+  const RecurrentKind& kind = layer.kind();
+  MILLRACE_ASSIGN_OR_RETURN(const Walk walk, LoadWalk(layer, c));
   const Recurrent& r = walk.r;
   const int first = kind.num_inputs();
   const auto states = static_cast<int64_t>(walk.h0.size());
@@ -163,15 +163,15 @@ absl::Status RunRecurrentGrad(const RecurrentKind& kind, const Cell& cell, std::
       std::fill(values->begin(), values->end(), 0);
     }
     for (int64_t row = 0; row < r.batch; ++row) {
-      const std::vector<CellState> before = StatesOf(walk, cell, weights, d, row);
+      const std::vector<CellState> before = StatesOf(walk, layer.cell, weights, d, row);
       const int64_t at = r.StateAt(d, row), index = at / std::max<int64_t>(1, r.hidden);
       CellState flow = {Slice(dy_h, index, r.hidden),
                         kind.has_cell ? Slice(dy_c, index, r.hidden) : Doubles()};
       for (int64_t k = walk.lengths[row] - 1; k >= 0; --k) {
         const int64_t step = walk.StepOf(d, row, k), x_at = r.XAt(step, row);
         for (int64_t i = 0; i < r.hidden; ++i) flow.h[i] += dy[r.YAt(step, d, row) + i];
-        cell.backward(weights, walk.FunctionsOf(d), walk.x.data() + x_at, before[k], flow, grads,
-                      dx.data() + x_at);
+        layer.cell.backward(weights, walk.FunctionsOf(d), walk.x.data() + x_at, before[k], flow,
+                            grads, dx.data() + x_at);
       }
       Put(flow.h, dh0, at);
       if (kind.has_cell) Put(flow.c, dc0, at);

@@ -91,48 +91,15 @@ void StepBack(const CellWeights& m, const CellFunctions& f, const double* x,
   d.h = std::move(dh);
 }
 
-constexpr std::string_view kFlag = "linear_before_reset";
-
-absl::Status Infer(InferContext& c) { return InferRecurrent(GruKind(), c); }
-absl::Status InferGrad(InferContext& c) { return InferRecurrentGrad(GruKind(), c); }
-absl::Status Reference(const ReferenceContext& c) {
-  return RunRecurrent(GruKind(), {Step, StepBack}, kFlag, c);
-}
-absl::Status GradReference(const ReferenceContext& c) {
-  return RunRecurrentGrad(GruKind(), {Step, StepBack}, kFlag, c);
-}
-absl::Status Gradient(GradientContext& c) { return RecurrentGradient(GruKind(), c); }
-std::vector<ShardingRule> Rules(const NodeQuery& query) { return RecurrentRules(GruKind(), query); }
-
-AttrSpec LinearBeforeReset() {
-  return {.name = std::string(kFlag),
-          .kind = AttrKind::kBool,
-          .default_value = false,
-          .doc = "the reset gate scales R h + Rb of the hidden gate, not h"};
-}
+constexpr RecurrentLayer kGru = {GruKind,
+                                 {Step, StepBack},
+                                 "linear_before_reset",
+                                 "the reset gate scales R h + Rb of the hidden gate, not h"};
 
 }  // namespace
 
-OpDef GRUOp() {
-  OpDef op = RecurrentOp(GruKind(), "A recurrent layer of update, reset and hidden gates");
-  op.attrs.push_back(LinearBeforeReset());
-  op.infer = Infer;
-  op.reference = Reference;
-  op.gradient = Gradient;
-  op.sharding = Rules;
-  op.work = RecurrentWork;
-  return op;
-}
+OpDef GRUOp() { return RecurrentOp<kGru>("A recurrent layer of update, reset and hidden gates"); }
 
-// Not differentiable itself.
-OpDef GradGRUOp() {
-  OpDef op = RecurrentGradOp(GruKind());
-  op.attrs.push_back(LinearBeforeReset());
-  op.infer = InferGrad;
-  op.reference = GradReference;
-  op.sharding = Rules;
-  op.work = RecurrentWork;
-  return op;
-}
+OpDef GradGRUOp() { return RecurrentGradOp<kGru>(); }
 
 }  // namespace millrace

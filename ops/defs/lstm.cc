@@ -89,48 +89,15 @@ void StepBack(const CellWeights& m, const CellFunctions& fn, const double* x,
   AddTransposedProduct(m.r, da, d.h);
 }
 
-constexpr std::string_view kFlag = "input_forget";
-
-absl::Status Infer(InferContext& c) { return InferRecurrent(LstmKind(), c); }
-absl::Status InferGrad(InferContext& c) { return InferRecurrentGrad(LstmKind(), c); }
-absl::Status Reference(const ReferenceContext& c) {
-  return RunRecurrent(LstmKind(), {Step, StepBack}, kFlag, c);
-}
-absl::Status GradReference(const ReferenceContext& c) {
-  return RunRecurrentGrad(LstmKind(), {Step, StepBack}, kFlag, c);
-}
-absl::Status Gradient(GradientContext& c) { return RecurrentGradient(LstmKind(), c); }
-std::vector<ShardingRule> Rules(const NodeQuery& query) { return RecurrentRules(LstmKind(), query); }
-
-AttrSpec InputForget() {
-  return {.name = std::string(kFlag),
-          .kind = AttrKind::kBool,
-          .default_value = false,
-          .doc = "the forget gate is 1 - the input gate"};
-}
+constexpr RecurrentLayer kLstm = {
+    LstmKind, {Step, StepBack}, "input_forget", "the forget gate is 1 - the input gate"};
 
 }  // namespace
 
 OpDef LSTMOp() {
-  OpDef op = RecurrentOp(LstmKind(), "A recurrent layer of input, output and forget gates and a cell");
-  op.attrs.push_back(InputForget());
-  op.infer = Infer;
-  op.reference = Reference;
-  op.gradient = Gradient;
-  op.sharding = Rules;
-  op.work = RecurrentWork;
-  return op;
+  return RecurrentOp<kLstm>("A recurrent layer of input, output and forget gates and a cell");
 }
 
-// Not differentiable itself.
-OpDef GradLSTMOp() {
-  OpDef op = RecurrentGradOp(LstmKind());
-  op.attrs.push_back(InputForget());
-  op.infer = InferGrad;
-  op.reference = GradReference;
-  op.sharding = Rules;
-  op.work = RecurrentWork;
-  return op;
-}
+OpDef GradLSTMOp() { return RecurrentGradOp<kLstm>(); }
 
 }  // namespace millrace

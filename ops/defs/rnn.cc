@@ -35,37 +35,12 @@ void StepBack(const CellWeights& m, const CellFunctions& f, const double* x,
   AddTransposedProduct(m.r, da, d.h);
 }
 
-absl::Status Infer(InferContext& c) { return InferRecurrent(RnnKind(), c); }
-absl::Status InferGrad(InferContext& c) { return InferRecurrentGrad(RnnKind(), c); }
-absl::Status Reference(const ReferenceContext& c) {
-  return RunRecurrent(RnnKind(), {Step, StepBack}, "", c);
-}
-absl::Status GradReference(const ReferenceContext& c) {
-  return RunRecurrentGrad(RnnKind(), {Step, StepBack}, "", c);
-}
-absl::Status Gradient(GradientContext& c) { return RecurrentGradient(RnnKind(), c); }
-std::vector<ShardingRule> Rules(const NodeQuery& query) { return RecurrentRules(RnnKind(), query); }
+constexpr RecurrentLayer kRnn = {RnnKind, {Step, StepBack}};
 
 }  // namespace
 
-OpDef RNNOp() {
-  OpDef op = RecurrentOp(RnnKind(), "A recurrent layer of one gate");
-  op.infer = Infer;
-  op.reference = Reference;
-  op.gradient = Gradient;
-  op.sharding = Rules;
-  op.work = RecurrentWork;
-  return op;
-}
+OpDef RNNOp() { return RecurrentOp<kRnn>("A recurrent layer of one gate"); }
 
-// Not differentiable itself.
-OpDef GradRNNOp() {
-  OpDef op = RecurrentGradOp(RnnKind());
-  op.infer = InferGrad;
-  op.reference = GradReference;
-  op.sharding = Rules;
-  op.work = RecurrentWork;
-  return op;
-}
+OpDef GradRNNOp() { return RecurrentGradOp<kRnn>(); }
 
 }  // namespace millrace
