@@ -94,6 +94,11 @@ std::vector<std::vector<NodeId>> SortNodes(Graph& graph) {
   if (!sorter.cycles().empty() || std::is_sorted(order.begin(), order.end())) {
     return std::move(sorter.cycles());
   }
+  ReorderNodes(graph, order);
+  return {};
+}
+
+void ReorderNodes(Graph& graph, std::span<const NodeId> order) {
   std::vector<NodeId> renumbered(order.size());
   std::vector<Node> nodes;
   nodes.reserve(order.size());
@@ -108,7 +113,6 @@ std::vector<std::vector<NodeId>> SortNodes(Graph& graph) {
   for (Value& value : graph.values) {
     if (value.producer.valid()) value.producer = renumbered[value.producer.index];
   }
-  return {};
 }
 
 std::string DescribeCycle(const Graph& graph, const std::vector<NodeId>& cycle) {

@@ -2,6 +2,7 @@
 #ifndef MILLRACE_GRAPH_NODE_ORDER_H_
 #define MILLRACE_GRAPH_NODE_ORDER_H_
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,10 @@ namespace millrace {
 // as it is. Returns the first 20 cycles found, each as the ids of its nodes in the direction of the data;
 // with cycles the graph is left alone. O(nodes + uses), without recursion.
 std::vector<std::vector<NodeId>> SortNodes(Graph& graph);
+
+// Puts graph.nodes in the given topological order, which has each node once, and renumbers what
+// refers to nodes.
+void ReorderNodes(Graph& graph, std::span<const NodeId> order);
 
 // "'a' -> 'b' -> 'a'"; the middle of a long cycle is left out.
 std::string DescribeCycle(const Graph& graph, const std::vector<NodeId>& cycle);

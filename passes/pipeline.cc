@@ -30,6 +30,26 @@ absl::Status CheckRequests(const Graph& graph, const CompileOptions& options) {
   return absl::OkStatus();
 }
 
+// What came of it is recorded as rewrites are.
+absl::Status ScheduleForMemory(Graph& graph, PassContext& context) {
+  context.running_pass = "schedule";
+  MILLRACE_ASSIGN_OR_RETURN(const ScheduledPeaks peaks, OrderGraphForMemory(graph));
+  MILLRACE_RETURN_IF_ERROR(VerifyGraphAfter(graph, context.running_pass));
+  const bool is_best = peaks.after_bytes == peaks.lower_bound_bytes;
+  const std::string bound =
+      is_best ? "the least there is" : StrCat("no order has less than ", peaks.lower_bound_bytes);
+  if (peaks.after_bytes < peaks.before_bytes) {
+    context.Applied("memory", {},
+                    StrCat("live bytes at the peak: ", peaks.before_bytes, " -> ",
+                           peaks.after_bytes, "; ", bound));
+  } else {
+    context.Refused("memory", {},
+                    StrCat("no order was found with a lower peak than the given one's ",
+                           peaks.before_bytes, " live bytes; ", bound));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckFits(const Program& program, const DeviceLocation& device) {
   const int64_t needed = DeviceBytes(program), there = device.spec->memory_bytes;
   if (needed <= there) return absl::OkStatus();
@@ -61,9 +81,14 @@ absl::StatusOr<CompileResult> Compile(Graph graph, const MachineSpec& machine, c
   context.machine = &machine;
   context.target = &target;
   MILLRACE_RETURN_IF_ERROR(RunPasses(AllPasses(), graph, context).status());
+
+  // Order.
+  if (options.schedule == ScheduleGoal::kMemory) {
+    MILLRACE_RETURN_IF_ERROR(ScheduleForMemory(graph, context));
+  }
   result.records = std::move(context.records);
 
-  // Order, streams, memory, instructions.
+  // Streams, memory, instructions.
   EmitOptions emit;
   emit.device_kind = kind;
   emit.device_index = index;

@@ -11,12 +11,14 @@
 #include "graph/status.h"
 #include "graph/target.h"
 #include "passes/pass.h"
+#include "passes/schedule/schedule_graph.h"
 
 namespace millrace {
 
 struct CompileOptions {
   std::string device = "cpu:0";  // where nodes without a device of their own go
   int threads = 0;               // team of the compute stream; 0: the device's
+  ScheduleGoal schedule = ScheduleGoal::kTime;
 };
 
 struct CompileResult {

@@ -35,6 +35,8 @@ void AddPlanningOptions(OptionList& list, PlanningOptions& options) {
   list.Repeated("--set", "N=8", options.sets, "Bind a symbol of the graph");
   list.Text("--device", "DEVICE", options.device, "Where nodes run [cpu:0]");
   list.Count("--threads", options.threads, 1, 1024, "Threads of the device [all it has]");
+  list.Text("--schedule", "GOAL", options.schedule,
+            "Order nodes for: time, or memory (least live at once) [time]");
   list.Text("--machine", "FILE", options.machine, "Machine to plan for [this one]");
   list.Text("--costs", "FILE", options.costs,
             "Measured costs of kernels [beside the machine: machine.costs.json]");
@@ -52,6 +54,11 @@ absl::StatusOr<PlanForMachine> CompileGraph(Graph graph, const PlanningOptions& 
   CompileOptions compile;
   if (!options.device.empty()) compile.device = options.device;
   compile.threads = options.threads;
+  if (!options.schedule.empty()) {
+    const absl::StatusOr<ScheduleGoal> goal = ParseScheduleGoal(options.schedule);
+    if (!goal.ok()) return Annotate(goal.status(), "--schedule");
+    compile.schedule = *goal;
+  }
   MILLRACE_ASSIGN_OR_RETURN(CompileResult compiled,
                             Compile(std::move(graph), result.machine, target, compile));
   result.plan = std::move(compiled.plan);
@@ -102,11 +109,12 @@ absl::StatusOr<PlanForMachine> LoadOrCompile(const PlanningOptions& options,
     MILLRACE_ASSIGN_OR_RETURN(Graph graph, LoadPlannedGraph(options, file));
     return CompileGraph(std::move(graph), options);
   }
-  const char* refused = !options.sets.empty()      ? "--set"
-                        : !options.device.empty()  ? "--device"
-                        : options.threads != 0     ? "--threads"
-                        : options.cpu_devices != 0 ? "--cpu-devices"
-                                                   : nullptr;
+  const char* refused = !options.sets.empty()       ? "--set"
+                        : !options.device.empty()   ? "--device"
+                        : options.threads != 0      ? "--threads"
+                        : !options.schedule.empty() ? "--schedule"
+                        : options.cpu_devices != 0  ? "--cpu-devices"
+                                                    : nullptr;
   if (refused != nullptr) {
     return UsageError(StrCat(refused, ": '", options.file,
                              "' is a plan, where this is settled; give it the graph instead"));

@@ -19,6 +19,7 @@ struct PlanningOptions {
   int cpu_devices = 0;            // this machine is split into; 0: one
   std::string device;             // empty: "cpu:0"
   int threads = 0;                // 0: the device's
+  std::string schedule;           // "time" or "memory"; empty: "time"
   std::vector<std::string> sets;  // "N=8"
   bool needs_weights = false;     // no option: weight files are looked at before any work is done
 };
@@ -38,7 +39,7 @@ absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options, const
 
 // A plan file as it is, with this machine split into the cpu devices it names; or a graph file
 // compiled. UsageError for options that a finished plan could not honour (--set, --device,
-// --threads, --cpu-devices).
+// --threads, --schedule, --cpu-devices).
 absl::StatusOr<PlanForMachine> LoadOrCompile(const PlanningOptions& options, const ModelFile& file);
 
 }  // namespace millrace

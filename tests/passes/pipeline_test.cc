@@ -53,9 +53,11 @@ MachineSpec TestMachine(int64_t memory_bytes = 1 << 20) {
 }
 
 // The plan of `text` for `device`; the checker must accept it.
-PlanBundle CheckedCompile(std::string_view text, const std::string& device) {
+PlanBundle CheckedCompile(std::string_view text, const std::string& device,
+                          ScheduleGoal schedule = ScheduleGoal::kTime) {
   CompileOptions options;
   options.device = device;
+  options.schedule = schedule;
   const TestTarget target(device.substr(0, device.find(':')));
   const MachineSpec machine = TestMachine();
   auto result = Compile(TypedGraph(text), machine, target, options);
@@ -344,6 +346,7 @@ TEST(Pipeline, ItsPlansPassTheChecker) {
     for (const char* device : {"cpu:0", "cuda:1"}) {
       SCOPED_TRACE(std::string(name) + " on " + device);
       CheckedCompile(text, device);
+      CheckedCompile(text, device, ScheduleGoal::kMemory);
     }
   }
 }
@@ -353,6 +356,32 @@ TEST(Pipeline, SameInputSameBytes) {
     EXPECT_EQ(PlanToJson(CheckedCompile(text, "cpu:0")), PlanToJson(CheckedCompile(text, "cpu:0")))
         << name;
   }
+}
+
+TEST(Pipeline, SaysWhatTheScheduleCameTo) {
+  CompileOptions options;
+  options.schedule = ScheduleGoal::kMemory;
+  const auto record_of = [&](std::string_view text) {
+    const auto result = Compile(Parse(text), TestMachine(), TestTarget(), options);
+    EXPECT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->records.back().pass, "schedule");
+    return result->records.back();
+  };
+  const RewriteRecord nothing = record_of("input x : f32[2]\ny = Relu(x)\noutput y");
+  EXPECT_FALSE(nothing.applied);
+  EXPECT_THAT(nothing.result, HasSubstr("the given one's 16 live bytes; the least there is"));
+  const RewriteRecord lowered = record_of(R"(
+    input x : f32[1,1]
+    param w : f32[1,64] = init ones
+    param v : f32[64,1] = init ones
+    a = MatMul(x, w)
+    b = MatMul(x, w)
+    c = MatMul(a, v)
+    d = MatMul(b, v)
+    y = Add(c, d)
+    output y)");
+  EXPECT_TRUE(lowered.applied);
+  EXPECT_EQ(lowered.result, "live bytes at the peak: 516 -> 264; the least there is");
 }
 
 absl::Status CompileError(std::string_view text, const CompileOptions& options = {},

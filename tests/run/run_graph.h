@@ -9,6 +9,7 @@
 
 #include "graph/graph.h"
 #include "graph/status.h"
+#include "passes/schedule/schedule_graph.h"
 #include "runtime/trace.h"
 
 namespace millrace {
@@ -19,8 +20,9 @@ using NamedTensors = std::map<std::string, Tensor>;
 absl::StatusOr<Graph> TypedGraph(std::string_view text);
 
 struct RunOptions {
-  std::string device_kind = "cpu";         // "cuda": on the simulated driver, where it is built
-  uint64_t seed = 0;                       // of the order of the simulated GPU's work
+  std::string device_kind = "cpu";  // "cuda": on the simulated driver, where it is built
+  uint64_t seed = 0;                // of the order of the simulated GPU's work
+  ScheduleGoal schedule = ScheduleGoal::kTime;
   std::vector<NodeTime>* times = nullptr;  // of all steps, by node, where wanted
 };
 
@@ -32,7 +34,7 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> RunGraph(const Graph& graph,
 // That device kinds can be run: "cpu", and "cuda" where it is built.
 std::vector<std::string> RunnableKinds();
 
-// Every run, on each kind of device, gives bit for bit what the graph means.
+// Every run, on each kind of device and with each schedule, gives bit for bit what the graph means.
 void ExpectRunsAsItMeans(std::string_view text, const std::vector<NamedTensors>& steps);
 // The same for one step, and the outputs on the CPU; none where that fails.
 std::vector<Tensor> OutputsOf(std::string_view text, const NamedTensors& inputs);

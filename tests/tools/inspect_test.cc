@@ -138,6 +138,15 @@ TEST(Plan, ThreadsAreThoseAskedFor) {
   EXPECT_EQ(result.Json()["programs"][0]["streams"][0]["threads"], 1);
 }
 
+TEST(Plan, ScheduleIsTheOneAskedFor) {
+  const CommandResult result = RunMillrace({"plan", Tiny(), "--schedule", "memory"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, ContainsRegex("schedule +memory"));
+  const CommandResult wrong = RunMillrace({"plan", Tiny(), "--schedule", "speed"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("--schedule: 'speed' is no schedule"));
+}
+
 TEST(Plan, MoreMemoryThanThereIsExits4WithTheBytes) {
   // 64 * 2 inputs of 2^30 rows would be 16 GiB in x alone.
   const std::string graph =

@@ -1,0 +1,162 @@
+// What is live after some tasks ran does not depend on their order, so the sets of tasks that may
+// have run (the downsets) are all the states there are. Search goes through them best first: by the
+// least peak with which a state can be reached, and among equals by the most tasks done, so that at
+// the right peak it dives. The first time that all tasks have run, the peak is the lowest there is.
+//
+// Dominance: a task that can run now without exceeding the peak so far, and leaves no more live
+// than before, runs now; no other choice is looked at. That loses nothing: for any set S of tasks,
+// let live(S) be the bytes live after it, the sum over values of [some user ran] - [all users ran],
+// the first term submodular and the second supermodular in S, so that live is submodular: what the
+// task adds to live(S) can only shrink as S grows. Moving the task to the front of the best order
+// to come therefore makes nothing that runs in between see more bytes.
+//
+// Time and memory grow with the number of downsets met, at worst 2^n.
+#include "passes/schedule/exact_memory_order.h"
+
+#include <algorithm>
+#include <bit>
+#include <queue>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kStateWork = 100;  // of putting one into the table and the queue
+constexpr int64_t kTaskWork = 4;     // of looking at one task or value
+
+class Search {
+ public:
+  explicit Search(const LifetimeProblem& problem)
+      : problem_(problem),
+        all_((problem.num_tasks() == 64 ? 0 : uint64_t{1} << problem.num_tasks()) - 1) {
+    for (int32_t v = 0; v < problem.num_values(); ++v) {
+      uint64_t users = 0;
+      for (const int32_t task : problem.users_of[v]) users |= uint64_t{1} << task;
+      users_.push_back(users);
+    }
+    for (int32_t t = 0; t < problem.num_tasks(); ++t) {
+      uint64_t before = 0;
+      for (const int32_t task : problem.before[t]) before |= uint64_t{1} << task;
+      before_.push_back(before);
+    }
+  }
+
+  std::optional<ExactMemoryOrder> Run(int64_t good_enough_bytes, int64_t max_work, int64_t& work) {
+    int64_t live = 0;
+    for (const Lifetime& value : problem_.values) live += value.from_start ? value.size_bytes : 0;
+    const int64_t lowest = std::max(good_enough_bytes, LowestPeakOfAnyTask(problem_));
+    Reach({.done = 0, .live_bytes = live, .peak_bytes = lowest}, /*tasks_done=*/0);
+    const int64_t work_before = work;
+    while (!queue_.empty()) {
+      const Waiting next = queue_.top();
+      queue_.pop();
+      const State state = states_[next.state];
+      if (state.done == all_) {
+        std::vector<int32_t> order = PathTo(next.state);
+        const std::vector<int64_t> bytes = LiveBytes(problem_, order);
+        const int64_t peak = bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
+        return ExactMemoryOrder{std::move(order), peak};
+      }
+      if (index_of_[state.done] != next.state) continue;  // reached with a lower peak since
+      work_ += kStateWork;
+      Expand(state, next.state);
+      work = work_before + work_;
+      if (work_ > max_work) return std::nullopt;
+    }
+    return std::nullopt;  // not reached: there is always an order
+  }
+
+ private:
+  struct State {
+    uint64_t done = 0;
+    int64_t live_bytes = 0;  // between tasks
+    int64_t peak_bytes = 0;  // on the way here
+    int32_t from = -1;       // state
+    int32_t task = -1;       // that led here
+  };
+  struct Waiting {
+    int64_t peak_bytes = 0;
+    int32_t tasks_done = 0;
+    int32_t state = 0;
+    bool operator<(const Waiting& other) const {  // greatest first out
+      if (peak_bytes != other.peak_bytes) return peak_bytes > other.peak_bytes;
+      if (tasks_done != other.tasks_done) return tasks_done < other.tasks_done;
+      return state > other.state;
+    }
+  };
+
+  void Reach(const State& state, int32_t tasks_done) {
+    const auto [it, is_new] = index_of_.try_emplace(state.done, states_.size());
+    if (!is_new) {
+      if (states_[it->second].peak_bytes <= state.peak_bytes) return;
+      it->second = static_cast<int32_t>(states_.size());
+    }
+    queue_.push({state.peak_bytes, tasks_done, static_cast<int32_t>(states_.size())});
+    states_.push_back(state);
+  }
+
+  State After(const State& state, int32_t from, int32_t task) {
+    State next = state;
+    next.done |= uint64_t{1} << task;
+    next.from = from;
+    next.task = task;
+    int64_t closed = 0;
+    for (const int32_t v : problem_.values_of[task]) {
+      const Lifetime& value = problem_.values[v];
+      if (!value.from_start && (users_[v] & state.done) == 0) next.live_bytes += value.size_bytes;
+      if (!value.is_kept && (users_[v] & ~next.done) == 0) closed += value.size_bytes;
+      work_ += kTaskWork;
+    }
+    next.peak_bytes = std::max(next.peak_bytes, next.live_bytes + problem_.workspace_bytes[task]);
+    next.live_bytes -= closed;
+    return next;
+  }
+
+  void Expand(const State& state, int32_t index) {
+    next_.clear();
+    for (uint64_t rest = all_ & ~state.done; rest != 0; rest &= rest - 1) {
+      const int task = std::countr_zero(rest);
+      work_ += kTaskWork;
+      if ((before_[task] & ~state.done) != 0) continue;
+      next_.push_back(After(state, index, task));
+      const State& next = next_.back();
+      if (next.peak_bytes <= state.peak_bytes && next.live_bytes <= state.live_bytes) {
+        Reach(next, std::popcount(next.done));
+        return;
+      }
+    }
+    for (const State& next : next_) Reach(next, std::popcount(next.done));
+    work_ += kStateWork * static_cast<int64_t>(next_.size());
+  }
+
+  std::vector<int32_t> PathTo(int32_t state) const {
+    std::vector<int32_t> path;
+    for (; states_[state].from >= 0; state = states_[state].from) {
+      path.push_back(states_[state].task);
+    }
+    std::reverse(path.begin(), path.end());
+    return path;
+  }
+
+  const LifetimeProblem& problem_;
+  const uint64_t all_;
+  std::vector<uint64_t> users_;   // by value: tasks
+  std::vector<uint64_t> before_;  // by task: tasks
+  std::vector<State> states_;
+  std::vector<State> next_;                          // scratch
+  absl::flat_hash_map<uint64_t, int32_t> index_of_;  // best state, by tasks done
+  std::priority_queue<Waiting> queue_;
+  int64_t work_ = 0;
+};
+
+}  // namespace
+
+std::optional<ExactMemoryOrder> FindExactMemoryOrder(const LifetimeProblem& problem,
+                                                     int64_t good_enough_bytes, int64_t max_work,
+                                                     int64_t& work) {
+  if (problem.num_tasks() > kMaxExactTasks) return std::nullopt;
+  return Search(problem).Run(good_enough_bytes, max_work, work);
+}
+
+}  // namespace millrace
