@@ -1,7 +1,8 @@
 // Emission. Each value has at most one slice in device memory and one in host memory, made when
 // first needed: where its node writes it, or by a Copy right after it came to be (or a second load,
 // for values the session fills). All instructions are on one stream, so order alone makes every
-// read right; the checker proves it all the same.
+// read right; the checker proves it all the same. When all instructions stand, the lifetimes of
+// allocations are read off them, and allocations packed (passes/plan_memory.h).
 //
 // Three things need care. A branch's outputs must lie on the call's output bytes: the branch's last
 // writer of each writes there directly when it can, through a Copy when the branch returns one of
@@ -19,6 +20,8 @@
 #include "graph/control_flow.h"
 #include "graph/strings.h"
 #include "ops/op_def.h"
+#include "passes/memory/access_log.h"
+#include "passes/memory/lifetimes.h"
 #include "passes/plan_memory.h"
 #include "passes/variant_memo.h"
 
@@ -89,7 +92,7 @@ class Emitter {
 
   SliceId NewPlace(ValueRef ref, Space space) {
     const int64_t size = ByteSize(ValueOf(ref).type);
-    allocations_.push_back({BufferId(space), size});
+    allocations_.push_back({BufferId(space), size, {}});
     return NewSlice(ref, static_cast<int32_t>(allocations_.size() - 1), size);
   }
 
@@ -216,18 +219,11 @@ class Emitter {
     ++unsupported_[node.op];
   }
 
-  // One scratch area serves all: kernels of one stream run one after another.
+  // Alive during one instruction.
   SliceId Scratch(int64_t size_bytes) {
     if (size_bytes == 0) return SliceId();
-    if (scratch_allocation_ < 0) {
-      scratch_allocation_ = static_cast<int32_t>(allocations_.size());
-      allocations_.push_back({BufferId(kDevice), 0});
-    }
-    Allocation& scratch = allocations_[scratch_allocation_];
-    scratch.size_bytes = std::max(scratch.size_bytes, size_bytes);
-    const auto [it, is_new] = scratch_slices_.try_emplace(size_bytes);
-    if (is_new) it->second = NewSlice(ValueRef(), scratch_allocation_, size_bytes);
-    return it->second;
+    allocations_.push_back({BufferId(kDevice), size_bytes, {}});
+    return NewSlice(ValueRef(), static_cast<int32_t>(allocations_.size() - 1), size_bytes);
   }
 
   // --- Control flow ---
@@ -441,9 +437,14 @@ class Emitter {
   }
 
   absl::Status PlaceSlices() {
+    const AccessLog log = LogAccesses(program_, graphs_);
+    const std::vector<Lifetime> lifetimes =
+        LifetimesOf(program_, log, allocation_of_, static_cast<int32_t>(allocations_.size()));
+    for (size_t a = 0; a < allocations_.size(); ++a) allocations_[a].lifetime = lifetimes[a];
     MILLRACE_ASSIGN_OR_RETURN(
         const MemoryPlacement placement,
-        PlaceInOrder(allocations_, static_cast<int>(program_.buffers.size())));
+        PlaceAllocations(allocations_, static_cast<int>(program_.buffers.size()),
+                         log.num_moments()));
     for (size_t s = 0; s < program_.slices.size(); ++s) {
       program_.slices[s].offset_bytes = placement.offsets[allocation_of_[s]];
     }
@@ -462,8 +463,6 @@ class Emitter {
   std::vector<std::vector<Home>> homes_;  // by graph and value
   std::vector<Allocation> allocations_;
   std::vector<int32_t> allocation_of_;  // by slice
-  int32_t scratch_allocation_ = -1;
-  std::map<int64_t, SliceId> scratch_slices_;  // by size
   std::map<ValueId, SliceId> saved_;
   std::map<std::string, int64_t> unsupported_;
 };

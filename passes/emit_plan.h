@@ -1,6 +1,6 @@
-// The emitter: turns a scheduled graph into the program of one device. The first and simplest one:
-// one stream, program order, every value in bytes of its own; but control flow, host operands,
-// values of unknown size and in-step updates are all there.
+// The emitter: turns a scheduled graph into the program of one device: one stream, program order,
+// values packed into memory by their lifetimes, with control flow, host operands, values of unknown
+// size and in-step updates.
 #ifndef MILLRACE_PASSES_EMIT_PLAN_H_
 #define MILLRACE_PASSES_EMIT_PLAN_H_
 
