@@ -16,6 +16,29 @@ void ReplaceReads(Graph& graph, std::span<const ValueId> replacement) {
   for (Update& update : graph.updates) update.value = resolve(update.value);
 }
 
+std::vector<ValueId> EachItself(const Graph& graph) {
+  std::vector<ValueId> replacement(graph.values.size());
+  for (size_t v = 0; v < replacement.size(); ++v) replacement[v] = ValueId(v);
+  return replacement;
+}
+
+std::vector<uint8_t> OutputMask(const Graph& graph) {
+  std::vector<uint8_t> mask(graph.values.size(), 0);
+  for (ValueId output : graph.outputs) mask[output.index] = 1;
+  return mask;
+}
+
+bool CanBecomeOutput(const Graph& graph, std::span<const uint8_t> is_output, ValueId value) {
+  return graph.value(value).kind == ValueKind::kResult && is_output[value.index] == 0;
+}
+
+void TakeOverOutput(Graph& graph, ValueId from, ValueId to) {
+  for (ValueId& output : graph.outputs) {
+    if (output == from) output = to;
+  }
+  std::swap(graph.value(from).name, graph.value(to).name);
+}
+
 namespace {
 
 template <typename T>

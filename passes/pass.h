@@ -38,8 +38,13 @@ struct PassContext {
 struct Pass {
   std::string name;  // "eliminate-identity"
   std::string doc;   // one line
+  // The least optimization level that runs it. 0: plans cannot do without; 1: what always pays;
+  // 2: what pays by the cost model; 3: what may take long to find.
+  int level = 1;
   absl::StatusOr<bool> (*run)(Graph& graph, PassContext& context) = nullptr;
 };
+
+inline constexpr int kDefaultLevel = 2, kMaxLevel = 3;
 
 struct RunPassesOptions {
   // Also compare the graph before and after a pass that says "not changed". Costs a print each.

@@ -1,15 +1,24 @@
 #include "passes/pass_list.h"
 
+#include <algorithm>
+
+#include "graph/diagnostics.h"
+#include "graph/strings.h"
+
 namespace millrace {
 
 std::span<const Pass> AllPasses() {
   static const Pass kPasses[] = {
-      {"lower-einsum", "Turn Einsum into products of matrices", LowerEinsum},
-      {"eliminate-identity", "Let readers of an Identity read what it copies", EliminateIdentity},
-      {"fold-constants", "Compute nodes all of whose inputs are constants", FoldConstants},
-      {"lift-nested-constants", "Make constants of nested graphs inputs from the outside",
+      {"lower-einsum", "Turn Einsum into products of matrices", 1, LowerEinsum},
+      {"fold-constants", "Compute nodes all of whose inputs are constants", 1, FoldConstants},
+      {"eliminate-identity", "Let readers of a node that changes nothing read what it copies", 1,
+       EliminateIdentity},
+      {"merge-moves", "Make one Transpose, Reshape or Cast of two in a row", 1, MergeMoves},
+      {"eliminate-common-subexpressions", "Compute what several nodes compute once", 1,
+       EliminateCommonSubexpressions},
+      {"lift-nested-constants", "Make constants of nested graphs inputs from the outside", 0,
        LiftNestedConstants},
-      {"eliminate-dead-nodes", "Drop nodes without effects whose results nobody reads",
+      {"eliminate-dead-nodes", "Drop nodes without effects whose results nobody reads", 1,
        EliminateDeadNodes},
   };
   return kPasses;
@@ -20,6 +29,39 @@ const Pass* FindPass(std::string_view name) {
     if (pass.name == name) return &pass;
   }
   return nullptr;
+}
+
+namespace {
+
+absl::Status CheckPassName(const std::string& name) {
+  if (FindPass(name) != nullptr) return absl::OkStatus();
+  std::vector<std::string> names;
+  for (const Pass& pass : AllPasses()) names.push_back(pass.name);
+  const std::string hint = DidYouMean(name, names);
+  return UsageError(
+      StrCat("no pass is called '", name, "'; ", hint.empty() ? "see millrace passes" : hint));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Pass>> SelectPasses(const PassSelection& selection) {
+  for (const auto* names : {&selection.only, &selection.without}) {
+    for (const std::string& name : *names) MILLRACE_RETURN_IF_ERROR(CheckPassName(name));
+  }
+  const auto named = [](const std::vector<std::string>& names, const Pass& pass) {
+    return std::ranges::find(names, pass.name) != names.end();
+  };
+  std::vector<Pass> passes;
+  for (const Pass& pass : AllPasses()) {
+    const bool wanted =
+        selection.only.empty() ? pass.level <= selection.level : named(selection.only, pass);
+    const bool dropped = named(selection.without, pass);
+    if (dropped && pass.level == 0) {
+      return UsageError(StrCat("plans need pass '", pass.name, "'; it cannot be left out"));
+    }
+    if ((wanted || pass.level == 0) && !dropped) passes.push_back(pass);
+  }
+  return passes;
 }
 
 }  // namespace millrace

@@ -3,7 +3,9 @@
 #define MILLRACE_PASSES_PASS_LIST_H_
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "passes/pass.h"
 
@@ -13,11 +15,21 @@ namespace millrace {
 std::span<const Pass> AllPasses();
 const Pass* FindPass(std::string_view name);  // nullptr when there is none
 
+struct PassSelection {
+  int level = kDefaultLevel;         // passes up to it (Pass::level)
+  std::vector<std::string> only;     // instead of those of the level, in the list's order
+  std::vector<std::string> without;  // but not these
+};
+// UsageError for names that no pass has, and for `without` a pass that planning needs.
+absl::StatusOr<std::vector<Pass>> SelectPasses(const PassSelection& selection);
+
 // The passes, each in its own file.
+absl::StatusOr<bool> EliminateCommonSubexpressions(Graph& graph, PassContext& context);
 absl::StatusOr<bool> EliminateIdentity(Graph& graph, PassContext& context);
 absl::StatusOr<bool> FoldConstants(Graph& graph, PassContext& context);
 absl::StatusOr<bool> LiftNestedConstants(Graph& graph, PassContext& context);
 absl::StatusOr<bool> LowerEinsum(Graph& graph, PassContext& context);
+absl::StatusOr<bool> MergeMoves(Graph& graph, PassContext& context);
 absl::StatusOr<bool> EliminateDeadNodes(Graph& graph, PassContext& context);
 
 }  // namespace millrace

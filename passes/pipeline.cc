@@ -10,6 +10,8 @@
 namespace millrace {
 namespace {
 
+constexpr int kMaxRounds = 4;
+
 // What nodes ask for is honoured or refused. This pipeline plans for one device and one stream.
 absl::Status CheckRequests(const Graph& graph, const CompileOptions& options) {
   if (!graph.mesh.axes.empty()) {
@@ -31,23 +33,19 @@ absl::Status CheckRequests(const Graph& graph, const CompileOptions& options) {
 }
 
 // What came of it is recorded as rewrites are.
-absl::Status ScheduleForMemory(Graph& graph, PassContext& context) {
-  context.running_pass = "schedule";
+absl::StatusOr<RewriteRecord> ScheduleForMemory(Graph& graph) {
   MILLRACE_ASSIGN_OR_RETURN(const ScheduledPeaks peaks, OrderGraphForMemory(graph));
-  MILLRACE_RETURN_IF_ERROR(VerifyGraphAfter(graph, context.running_pass));
+  MILLRACE_RETURN_IF_ERROR(VerifyGraphAfter(graph, "schedule"));
   const bool is_best = peaks.after_bytes == peaks.lower_bound_bytes;
   const std::string bound =
       is_best ? "the least there is" : StrCat("no order has less than ", peaks.lower_bound_bytes);
-  if (peaks.after_bytes < peaks.before_bytes) {
-    context.Applied("memory", {},
-                    StrCat("live bytes at the peak: ", peaks.before_bytes, " -> ",
-                           peaks.after_bytes, "; ", bound));
-  } else {
-    context.Refused("memory", {},
-                    StrCat("no order was found with a lower peak than the given one's ",
-                           peaks.before_bytes, " live bytes; ", bound));
-  }
-  return absl::OkStatus();
+  RewriteRecord record = {"schedule", "memory", {}, "", peaks.after_bytes < peaks.before_bytes};
+  record.result = record.applied
+                      ? StrCat("live bytes at the peak: ", peaks.before_bytes, " -> ",
+                               peaks.after_bytes, "; ", bound)
+                      : StrCat("no order was found with a lower peak than the given one's ",
+                               peaks.before_bytes, " live bytes; ", bound);
+  return record;
 }
 
 absl::Status CheckFits(const Program& program, const DeviceLocation& device) {
@@ -59,6 +57,23 @@ absl::Status CheckFits(const Program& program, const DeviceLocation& device) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::vector<RewriteRecord>> RewriteGraph(Graph& graph, const MachineSpec& machine,
+                                                        const Target& target,
+                                                        const CompileOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<Pass> passes, SelectPasses(options.passes));
+  PassContext context;
+  context.machine = &machine;
+  context.target = &target;
+  // One pass makes work for another. What is refused is said once, when all is done.
+  for (int round = 0; round < kMaxRounds; ++round) {
+    std::erase_if(context.records, [](const RewriteRecord& record) { return !record.applied; });
+    MILLRACE_ASSIGN_OR_RETURN(const bool changed,
+                              RunPasses(passes, graph, context, options.running));
+    if (!changed) break;
+  }
+  return std::move(context.records);
+}
 
 absl::StatusOr<CompileResult> Compile(Graph graph, const MachineSpec& machine, const Target& target,
                                       const CompileOptions& options) {
@@ -76,17 +91,13 @@ absl::StatusOr<CompileResult> Compile(Graph graph, const MachineSpec& machine, c
   }
   MILLRACE_RETURN_IF_ERROR(CheckRequests(graph, options));
 
-  // Rewrites.
-  PassContext context;
-  context.machine = &machine;
-  context.target = &target;
-  MILLRACE_RETURN_IF_ERROR(RunPasses(AllPasses(), graph, context).status());
+  MILLRACE_ASSIGN_OR_RETURN(result.records, RewriteGraph(graph, machine, target, options));
 
   // Order.
   if (options.schedule == ScheduleGoal::kMemory) {
-    MILLRACE_RETURN_IF_ERROR(ScheduleForMemory(graph, context));
+    MILLRACE_ASSIGN_OR_RETURN(RewriteRecord record, ScheduleForMemory(graph));
+    result.records.push_back(std::move(record));
   }
-  result.records = std::move(context.records);
 
   // Streams, memory, instructions.
   EmitOptions emit;

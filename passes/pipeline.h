@@ -10,7 +10,7 @@
 #include "graph/plan.h"
 #include "graph/status.h"
 #include "graph/target.h"
-#include "passes/pass.h"
+#include "passes/pass_list.h"
 #include "passes/schedule/schedule_graph.h"
 
 namespace millrace {
@@ -19,12 +19,19 @@ struct CompileOptions {
   std::string device = "cpu:0";  // where nodes without a device of their own go
   int threads = 0;               // team of the compute stream; 0: the device's
   ScheduleGoal schedule = ScheduleGoal::kTime;
+  PassSelection passes;
+  RunPassesOptions running;
 };
 
 struct CompileResult {
   PlanBundle plan;
   std::vector<RewriteRecord> records;
 };
+
+// The first half of Compile: the rewrites, and what was done and refused.
+absl::StatusOr<std::vector<RewriteRecord>> RewriteGraph(Graph& graph, const MachineSpec& machine,
+                                                        const Target& target,
+                                                        const CompileOptions& options = {});
 
 // `graph` is inferred and verified. UsageError: a device the machine lacks; BadInputError: an op
 // the target has no kernel for (all of them named); InfeasibleError: more memory than the device

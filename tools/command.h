@@ -9,12 +9,15 @@ namespace millrace {
 
 void AddCheckCommand(CommandLine& line);
 void AddDevicesCommand(CommandLine& line);
+void AddExplainCommand(CommandLine& line);
 #ifdef MILLRACE_HAVE_ONNX
 void AddExportCommand(CommandLine& line);
 void AddImportCommand(CommandLine& line);
 #endif
 void AddInspectCommand(CommandLine& line);
 void AddOpsCommand(CommandLine& line);
+void AddOptimizeCommand(CommandLine& line);
+void AddPassesCommand(CommandLine& line);
 void AddPlanCommand(CommandLine& line);
 void AddProfileCommand(CommandLine& line);
 void AddRunCommand(CommandLine& line);

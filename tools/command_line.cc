@@ -79,6 +79,16 @@ void OptionList::Repeated(const std::string& name, const std::string& form,
       ->allow_extra_args(false);
 }
 
+void OptionList::Pairs(const std::string& name, const std::string& form,
+                       std::vector<std::string>& values, const std::string& doc) {
+  command_.add_option(name, values, doc)
+      ->type_name(form)
+      ->check(NotEmpty())
+      ->type_size(2)
+      ->allow_extra_args(false)
+      ->take_all();
+}
+
 void OptionList::Several(const std::string& name, const std::string& form,
                          std::vector<std::string>& values, const std::string& doc) {
   command_.add_option(name, values, doc)->type_name(form);

@@ -33,6 +33,9 @@ class OptionList {
   // May be given several times, with one argument each.
   void Repeated(const std::string& name, const std::string& form, std::vector<std::string>& values,
                 const std::string& doc);
+  // May be given several times, with two arguments each.
+  void Pairs(const std::string& name, const std::string& form, std::vector<std::string>& values,
+             const std::string& doc);
   // By position: any number of arguments.
   void Several(const std::string& name, const std::string& form, std::vector<std::string>& values,
                const std::string& doc);

@@ -43,14 +43,19 @@ void AddPlanningOptions(OptionList& list, PlanningOptions& options) {
   list.Count("--cpu-devices", options.cpu_devices, 1, kMaxCpuDevices,
              "Split this machine into so many cpu devices [1]");
   list.AtMostOne({"--machine", "--cpu-devices"});
+  AddRewriteOptions(list, options.rewrites);
+}
+
+int64_t NumNodes(const Graph& graph) {
+  int64_t nodes = 0;
+  for (const Graph* each : FlattenGraphs(graph)) nodes += std::ssize(each->nodes);
+  return nodes;
 }
 
 namespace {
 
-absl::StatusOr<PlanForMachine> CompileGraph(Graph graph, const PlanningOptions& options,
-                                            MachineSpec machine, const Target& target) {
-  PlanForMachine result;
-  result.machine = std::move(machine);
+absl::StatusOr<CompileOptions> ToCompileOptions(const PlanningOptions& options,
+                                                const Graph& graph) {
   CompileOptions compile;
   if (!options.device.empty()) compile.device = options.device;
   compile.threads = options.threads;
@@ -59,6 +64,15 @@ absl::StatusOr<PlanForMachine> CompileGraph(Graph graph, const PlanningOptions& 
     if (!goal.ok()) return Annotate(goal.status(), "--schedule");
     compile.schedule = *goal;
   }
+  MILLRACE_RETURN_IF_ERROR(ApplyRewriteOptions(options.rewrites, graph, compile));
+  return compile;
+}
+
+absl::StatusOr<PlanForMachine> CompileGraph(Graph graph, const PlanningOptions& options,
+                                            MachineSpec machine, const Target& target) {
+  PlanForMachine result;
+  result.machine = std::move(machine);
+  MILLRACE_ASSIGN_OR_RETURN(const CompileOptions compile, ToCompileOptions(options, graph));
   MILLRACE_ASSIGN_OR_RETURN(CompileResult compiled,
                             Compile(std::move(graph), result.machine, target, compile));
   result.plan = std::move(compiled.plan);
@@ -66,14 +80,24 @@ absl::StatusOr<PlanForMachine> CompileGraph(Graph graph, const PlanningOptions& 
   return result;
 }
 
-absl::StatusOr<PlanForMachine> CompileGraph(Graph graph, const PlanningOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(MachineSpec machine,
+struct Destination {
+  MachineSpec machine;
+  std::unique_ptr<Target> target;
+};
+absl::StatusOr<Destination> FindDestination(const PlanningOptions& options) {
+  Destination result;
+  MILLRACE_ASSIGN_OR_RETURN(result.machine,
                             LoadMachineOrDetect(options.machine, std::max(1, options.cpu_devices)));
   const std::string device = options.device.empty() ? CompileOptions().device : options.device;
   MILLRACE_ASSIGN_OR_RETURN(const auto kind_and_index, ParseDeviceName(device));
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Target> target,
-                            MakeTarget(kind_and_index.first, options.threads));
-  return CompileGraph(std::move(graph), options, std::move(machine), *target);
+  MILLRACE_ASSIGN_OR_RETURN(result.target, MakeTarget(kind_and_index.first, options.threads));
+  return result;
+}
+
+absl::StatusOr<PlanForMachine> CompileGraph(Graph graph, const PlanningOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(Destination destination, FindDestination(options));
+  return CompileGraph(std::move(graph), options, std::move(destination.machine),
+                      *destination.target);
 }
 
 // That the weights are there, before any work is done.
@@ -103,6 +127,18 @@ absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options) {
   return CompileGraph(std::move(graph), options);
 }
 
+absl::StatusOr<RewrittenGraph> RewriteFile(const PlanningOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(const ModelFile file, OpenModelFile(options.file));
+  RewrittenGraph result;
+  MILLRACE_ASSIGN_OR_RETURN(result.graph, LoadPlannedGraph(options, file));
+  result.nodes_before = NumNodes(result.graph);
+  MILLRACE_ASSIGN_OR_RETURN(const Destination destination, FindDestination(options));
+  MILLRACE_ASSIGN_OR_RETURN(const CompileOptions compile, ToCompileOptions(options, result.graph));
+  MILLRACE_ASSIGN_OR_RETURN(result.records, RewriteGraph(result.graph, destination.machine,
+                                                         *destination.target, compile));
+  return result;
+}
+
 absl::StatusOr<PlanForMachine> LoadOrCompile(const PlanningOptions& options,
                                              const ModelFile& file) {
   if (file.kind != ModelFileKind::kPlan) {
@@ -114,7 +150,7 @@ absl::StatusOr<PlanForMachine> LoadOrCompile(const PlanningOptions& options,
                         : options.threads != 0      ? "--threads"
                         : !options.schedule.empty() ? "--schedule"
                         : options.cpu_devices != 0  ? "--cpu-devices"
-                                                    : nullptr;
+                                                    : options.rewrites.Given();
   if (refused != nullptr) {
     return UsageError(StrCat(refused, ": '", options.file,
                              "' is a plan, where this is settled; give it the graph instead"));

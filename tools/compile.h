@@ -9,6 +9,7 @@
 #include "passes/pipeline.h"
 #include "tools/command_line.h"
 #include "tools/model_file.h"
+#include "tools/rewrite_options.h"
 
 namespace millrace {
 
@@ -21,7 +22,8 @@ struct PlanningOptions {
   int threads = 0;                // 0: the device's
   std::string schedule;           // "time" or "memory"; empty: "time"
   std::vector<std::string> sets;  // "N=8"
-  bool needs_weights = false;     // no option: weight files are looked at before any work is done
+  RewriteOptions rewrites;
+  bool needs_weights = false;  // no option: weight files are looked at before any work is done
 };
 void AddPlanningOptions(OptionList& list, PlanningOptions& options);
 
@@ -36,6 +38,16 @@ absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options);
 // The same for a file, a machine and a target that are there already.
 absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options, const ModelFile& file,
                                            MachineSpec machine, const Target& target);
+
+int64_t NumNodes(const Graph& graph);  // nested graphs included
+
+struct RewrittenGraph {
+  Graph graph;
+  int64_t nodes_before = 0;  // nested ones included
+  std::vector<RewriteRecord> records;
+};
+// Loads and infers a graph file, and rewrites it for the machine and device that are asked for.
+absl::StatusOr<RewrittenGraph> RewriteFile(const PlanningOptions& options);
 
 // A plan file as it is, with this machine split into the cpu devices it names; or a graph file
 // compiled. UsageError for options that a finished plan could not honour (--set, --device,

@@ -67,6 +67,8 @@ int Main(int argc, char** argv) {
   CommandLine line;
   AddRunCommand(line);
   AddPlanCommand(line);
+  AddOptimizeCommand(line);
+  AddExplainCommand(line);
   AddSimulateCommand(line);
   AddProfileCommand(line);
   AddInspectCommand(line);
@@ -75,6 +77,7 @@ int Main(int argc, char** argv) {
   AddImportCommand(line);
   AddExportCommand(line);
 #endif
+  AddPassesCommand(line);
   AddOpsCommand(line);
   AddDevicesCommand(line);
   absl::Status status = Run(line, argc, argv);

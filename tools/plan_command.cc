@@ -1,6 +1,4 @@
 // `millrace plan`: compiles a graph for a machine, checks the plan, and shows or saves it.
-#include <map>
-
 #include "graph/check/check.h"
 #include "graph/files.h"
 #include "graph/graph_json.h"
@@ -15,6 +13,7 @@
 #include "tools/output.h"
 #include "tools/plan_summary.h"
 #include "tools/prediction.h"
+#include "tools/rewrite_options.h"
 #include "tools/table.h"
 #include "tools/units.h"
 
@@ -26,33 +25,6 @@ struct PlanOptions {
   std::string output;
   bool text = false, dot = false, json = false;
 };
-
-// How often each rewrite rule applied and was refused.
-std::string RewriteSummary(const std::vector<RewriteRecord>& records) {
-  std::map<std::pair<std::string, std::string>, std::pair<int64_t, int64_t>> counts;
-  for (const RewriteRecord& record : records) {
-    auto& [applied, refused] = counts[{record.pass, record.rule}];
-    ++(record.applied ? applied : refused);
-  }
-  if (counts.empty()) return "";
-  Table table({"rewrite", "rule", ">applied", ">refused"});
-  for (const auto& [rule, count] : counts) {
-    table.Row({rule.first, rule.second, FormatCount(count.first), FormatCount(count.second)});
-  }
-  return "\n" + table.ToString("  ");
-}
-
-Json RewritesToJson(const std::vector<RewriteRecord>& records) {
-  Json list = Json::array();
-  for (const RewriteRecord& record : records) {
-    list.push_back({{"pass", record.pass},
-                    {"rule", record.rule},
-                    {"nodes", record.nodes},
-                    {"result", record.result},
-                    {"applied", record.applied}});
-  }
-  return list;
-}
 
 absl::Status RunPlan(const PlanOptions& options) {
   if (!options.output.empty()) {

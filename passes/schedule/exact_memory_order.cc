@@ -44,7 +44,7 @@ class Search {
 
   std::optional<ExactMemoryOrder> Run(int64_t good_enough_bytes, int64_t max_work, int64_t& work) {
     int64_t live = 0;
-    for (const Lifetime& value : problem_.values) live += value.from_start ? value.size_bytes : 0;
+    for (const OrderedValue& value : problem_.values) live += value.from_start ? value.size_bytes : 0;
     const int64_t lowest = std::max(good_enough_bytes, LowestPeakOfAnyTask(problem_));
     Reach({.done = 0, .live_bytes = live, .peak_bytes = lowest}, /*tasks_done=*/0);
     const int64_t work_before = work;
@@ -103,7 +103,7 @@ class Search {
     next.task = task;
     int64_t closed = 0;
     for (const int32_t v : problem_.values_of[task]) {
-      const Lifetime& value = problem_.values[v];
+      const OrderedValue& value = problem_.values[v];
       if (!value.from_start && (users_[v] & state.done) == 0) next.live_bytes += value.size_bytes;
       if (!value.is_kept && (users_[v] & ~next.done) == 0) closed += value.size_bytes;
       work_ += kTaskWork;

@@ -62,7 +62,7 @@ LifetimeProblem Reversed(const LifetimeProblem& problem) {
   LifetimeProblem result;
   const int32_t last = problem.num_tasks() - 1;
   result.workspace_bytes.assign(problem.workspace_bytes.rbegin(), problem.workspace_bytes.rend());
-  for (const Lifetime& v : problem.values) {
+  for (const OrderedValue& v : problem.values) {
     result.values.push_back({v.size_bytes, v.is_kept, v.from_start});
   }
   Pairs uses, before_of;
@@ -101,7 +101,7 @@ LifetimeProblem WindowOf(const LifetimeProblem& problem, std::span<const int32_t
     for (const int32_t v : problem.values_of[task]) {
       const auto [it, is_new] = local.try_emplace(v, window.num_values());
       if (is_new) {
-        const Lifetime& whole = problem.values[v];
+        const OrderedValue& whole = problem.values[v];
         window.values.push_back({whole.size_bytes, whole.from_start || places.first[v] < begin,
                                  whole.is_kept || places.last[v] >= end});
       }
@@ -128,7 +128,7 @@ std::vector<int64_t> LiveBytes(const LifetimeProblem& problem, std::span<const i
   for (const int32_t task : order) {
     int64_t closed = 0;
     for (const int32_t v : problem.values_of[task]) {
-      const Lifetime& value = problem.values[v];
+      const OrderedValue& value = problem.values[v];
       const bool is_first = to_come[v] == static_cast<int32_t>(problem.users_of[v].size());
       if (is_first && !value.from_start) live += value.size_bytes;
       if (--to_come[v] == 0 && !value.is_kept) closed += value.size_bytes;
@@ -142,13 +142,13 @@ std::vector<int64_t> LiveBytes(const LifetimeProblem& problem, std::span<const i
 int64_t LowestPeakOfAnyTask(const LifetimeProblem& problem) {
   int64_t lowest = 0, always = 0;
   for (int32_t v = 0; v < problem.num_values(); ++v) {
-    const Lifetime& value = problem.values[v];
+    const OrderedValue& value = problem.values[v];
     if (value.from_start && value.is_kept) always += value.size_bytes;
   }
   for (int32_t task = 0; task < problem.num_tasks(); ++task) {
     int64_t bytes = always + problem.workspace_bytes[task];
     for (const int32_t v : problem.values_of[task]) {
-      const Lifetime& value = problem.values[v];
+      const OrderedValue& value = problem.values[v];
       if (!(value.from_start && value.is_kept)) bytes += value.size_bytes;
     }
     lowest = std::max(lowest, bytes);

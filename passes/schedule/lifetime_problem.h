@@ -30,7 +30,7 @@ class IndexLists {
   std::vector<int32_t> items_;
 };
 
-struct Lifetime {
+struct OrderedValue {
   int64_t size_bytes = 0;
   bool from_start = false;  // live before all tasks
   bool is_kept = false;     // live after all of them
@@ -39,7 +39,7 @@ struct Lifetime {
 // Tasks are numbered in an order that is allowed.
 struct LifetimeProblem {
   std::vector<int64_t> workspace_bytes;  // by task
-  std::vector<Lifetime> values;
+  std::vector<OrderedValue> values;
   IndexLists values_of;      // by task: what it makes and reads
   IndexLists users_of;       // by value: tasks, ascending
   IndexLists before, after;  // by task: those that must come earlier, and later

@@ -18,7 +18,7 @@ constexpr char kChain[] = "input x : f32[2]\na = Relu(x)\ny = Exp(a)\noutput y";
 
 absl::Status RunOne(absl::StatusOr<bool> (*run)(Graph&, PassContext&)) {
   Graph graph = TypedGraph(kChain);
-  const Pass pass{"broken", "", run};
+  const Pass pass{"broken", "", 1, run};
   PassContext context;
   RunPassesOptions options;
   options.catch_lies = true;
@@ -63,8 +63,10 @@ TEST(RunPasses, CallsBackAfterEachPassAndRecordsWhoDidWhat) {
   EXPECT_TRUE(*RunPasses(AllPasses(), graph, context, options));
   EXPECT_EQ(log,
             "lower-einsum did nothing, 3\n"
+            "fold-constants did nothing, 3\n"
             "eliminate-identity changed, 2\n"
-            "fold-constants did nothing, 2\n"
+            "merge-moves did nothing, 2\n"
+            "eliminate-common-subexpressions did nothing, 2\n"
             "lift-nested-constants did nothing, 2\n"
             "eliminate-dead-nodes changed, 1\n");
   ASSERT_EQ(context.records.size(), 2u);
@@ -82,6 +84,33 @@ TEST(RemoveNodes, RenumbersEverythingThatNamesAValue) {
             "mesh \"data=2\"\ninput x : f32[2]\nparam p : f32[2] = init zeros seed 0 low 0.0 high "
             "1.0 std 1.0\nu : f32[2] = Relu(x)\ny : f32[2] = Tanh(u) after [u]\nupdate p <- u\n"
             "output y\ndoc u = \"stays\"\nsharding y = \"data:0\"\n");
+}
+
+TEST(SelectPasses, ByLevelByNameAndWithout) {
+  const auto names = [](const PassSelection& selection) {
+    std::vector<std::string> names;
+    const absl::StatusOr<std::vector<Pass>> passes = SelectPasses(selection);
+    EXPECT_TRUE(passes.ok()) << passes.status();
+    if (passes.ok()) {
+      for (const Pass& pass : *passes) names.push_back(pass.name);
+    }
+    return names;
+  };
+  EXPECT_EQ(names({.level = kMaxLevel, .only = {}, .without = {}}).size(), AllPasses().size());
+  EXPECT_THAT(names({.level = 0, .only = {}, .without = {}}),
+              testing::ElementsAre("lift-nested-constants"));
+  // In the list's order, with what plans need.
+  EXPECT_THAT(names({.only = {"merge-moves", "fold-constants"}, .without = {}}),
+              testing::ElementsAre("fold-constants", "merge-moves", "lift-nested-constants"));
+  EXPECT_THAT(names({.only = {}, .without = {"merge-moves"}}),
+              testing::Not(testing::Contains("merge-moves")));
+}
+
+TEST(SelectPasses, UnknownAndNeededPassesAreErrors) {
+  EXPECT_EQ(SelectPasses({.only = {"merge-move"}, .without = {}}).status().message(),
+            "no pass is called 'merge-move'; did you mean 'merge-moves'?");
+  EXPECT_EQ(SelectPasses({.only = {}, .without = {"lift-nested-constants"}}).status().message(),
+            "plans need pass 'lift-nested-constants'; it cannot be left out");
 }
 
 }  // namespace

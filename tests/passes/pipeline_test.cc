@@ -362,7 +362,7 @@ TEST(Pipeline, SaysWhatTheScheduleCameTo) {
   CompileOptions options;
   options.schedule = ScheduleGoal::kMemory;
   const auto record_of = [&](std::string_view text) {
-    const auto result = Compile(Parse(text), TestMachine(), TestTarget(), options);
+    const auto result = Compile(TypedGraph(text), TestMachine(), TestTarget(), options);
     EXPECT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(result->records.back().pass, "schedule");
     return result->records.back();

@@ -8,20 +8,13 @@
 #include "graph/verify.h"
 #include "ops/infer.h"
 #include "passes/schedule/schedule_problem.h"
+#include "tests/passes/typed_graph.h"
 
 namespace millrace {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-Graph Parse(std::string_view text) {
-  absl::StatusOr<Graph> graph = ParseGraphText(text);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  const absl::Status status = InferTypes(*graph);
-  EXPECT_TRUE(status.ok()) << status;
-  return *std::move(graph);
-}
 
 std::vector<std::string> Results(const Graph& graph) {
   std::vector<std::string> names;
@@ -42,7 +35,7 @@ constexpr char kBranches[] = R"(
   output y)";
 
 TEST(OrderGraphForMemory, FinishesABranchBeforeTheNext) {
-  Graph graph = Parse(kBranches);
+  Graph graph = TypedGraph(kBranches);
   const absl::StatusOr<ScheduledPeaks> peaks = OrderGraphForMemory(graph);
   ASSERT_TRUE(peaks.ok()) << peaks.status();
   EXPECT_THAT(Results(graph), ElementsAre("a", "c", "b", "d", "y"));
@@ -56,7 +49,7 @@ TEST(OrderGraphForMemory, FinishesABranchBeforeTheNext) {
 }
 
 TEST(OrderGraphForMemory, WhatMustComeAfterStaysAfter) {
-  Graph graph = Parse(kBranches);
+  Graph graph = TypedGraph(kBranches);
   graph.nodes[2].after = {NodeId(1)};
   graph.nodes[3].after = {NodeId(0)};
   ASSERT_TRUE(OrderGraphForMemory(graph).ok());
@@ -78,7 +71,7 @@ TEST(OrderGraphForMemory, NodesWithEffectsKeepTheirOrder) {
 }
 
 TEST(OrderGraphForMemory, ReachesIntoBodies) {
-  Graph graph = Parse(R"(
+  Graph graph = TypedGraph(R"(
     input p : bool[]
     input x : f32[1,1]
     param w : f32[1,64] = init ones
@@ -110,7 +103,7 @@ TEST(OrderGraphForMemory, ReachesIntoBodies) {
 }
 
 TEST(OrderGraphForMemory, UpdatesAndOutputsLiveToTheEnd) {
-  const Graph graph = Parse(R"(
+  const Graph graph = TypedGraph(R"(
     input x : f32[2]
     param p : f32[2] = init zeros
     u = Add(p, x)

@@ -11,6 +11,7 @@ namespace millrace {
 namespace {
 
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
@@ -139,10 +140,10 @@ TEST(Plan, ThreadsAreThoseAskedFor) {
 }
 
 TEST(Plan, ScheduleIsTheOneAskedFor) {
-  const CommandResult result = RunMillrace({"plan", Tiny(), "--schedule", "memory"});
+  const CommandResult result = RunMillrace({"plan", TinyFile(), "--schedule", "memory"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, ContainsRegex("schedule +memory"));
-  const CommandResult wrong = RunMillrace({"plan", Tiny(), "--schedule", "speed"});
+  const CommandResult wrong = RunMillrace({"plan", TinyFile(), "--schedule", "speed"});
   EXPECT_EQ(wrong.exit_code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("--schedule: 'speed' is no schedule"));
 }

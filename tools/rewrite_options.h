@@ -1,0 +1,36 @@
+// Options about rewrites, for all commands that rewrite graphs.
+#ifndef MILLRACE_TOOLS_REWRITE_OPTIONS_H_
+#define MILLRACE_TOOLS_REWRITE_OPTIONS_H_
+
+#include <string>
+#include <vector>
+
+#include "passes/pipeline.h"
+#include "tools/command_line.h"
+#include "tools/output.h"
+
+namespace millrace {
+
+struct RewriteOptions {
+  int level = -1;                  // -1: the default one
+  std::string passes, without;     // names, with commas between them
+  std::vector<std::string> dumps;  // pass (or "all") and folder, in turn
+  bool verify_each = false;
+
+  // The name of an option that was given, or nullptr.
+  const char* Given() const;
+};
+void AddRewriteOptions(OptionList& list, RewriteOptions& options);
+
+// Sets `passes` and `running`. `input` is dumped too, when all is. UsageError: unknown passes, a
+// folder that cannot be written to.
+absl::Status ApplyRewriteOptions(const RewriteOptions& options, const Graph& input,
+                                 CompileOptions& compile);
+
+// How often each rewrite rule applied and was refused; "" when there were none.
+std::string RewriteSummary(const std::vector<RewriteRecord>& records);
+Json RewritesToJson(const std::vector<RewriteRecord>& records);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TOOLS_REWRITE_OPTIONS_H_
