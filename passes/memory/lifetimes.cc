@@ -19,14 +19,15 @@
 namespace millrace {
 namespace {
 
-constexpr int32_t kNever = -1;
+constexpr int32_t kNoMoment = -1;
 
 // What comes after what, between streams.
 class StreamOrder {
  public:
   StreamOrder(const Program& program, const AccessLog& log)
       : num_streams_(static_cast<int32_t>(program.streams.size())), queues_(num_streams_) {
-    std::vector<std::vector<int32_t>> now(num_streams_, std::vector<int32_t>(num_streams_, kNever));
+    std::vector<std::vector<int32_t>> now(num_streams_,
+                                          std::vector<int32_t>(num_streams_, kNoMoment));
     std::vector<std::vector<int32_t>> recorded(program.events.size());
     for (int32_t m = 0; m < log.num_moments(); ++m) {
       const Moment& moment = log.moments[m];
@@ -103,24 +104,24 @@ std::vector<Lifetime> LifetimesOf(const Program& program, const AccessLog& log,
   // First accesses, and the last ones of each stream and of the session.
   const int32_t num_streams = static_cast<int32_t>(program.streams.size());
   const size_t width = num_streams + 1;
-  std::vector<int32_t> first(num_owners, kNever), last(num_owners * width, kNever);
+  std::vector<int32_t> first(num_owners, kNoMoment), last(num_owners * width, kNoMoment);
   for (int32_t m = 0; m < log.num_moments(); ++m) {
     for (const Access& access : log.AccessesOf(m)) {
       const int32_t owner = owner_of_slice[access.slice.index];
       if (owner < 0) continue;
-      if (first[owner] == kNever) first[owner] = m;
+      if (first[owner] == kNoMoment) first[owner] = m;
       last[owner * width + log.moments[m].stream + 1] = m;
     }
   }
   const StreamOrder order(program, log);
   std::vector<Lifetime> lifetimes(num_owners);
   for (int32_t owner = 0; owner < num_owners; ++owner) {
-    if (first[owner] == kNever) continue;
+    if (first[owner] == kNoMoment) continue;
     Lifetime& lifetime = lifetimes[owner];
     lifetime = {first[owner], first[owner] + 1};
     for (int32_t s = -1; s < num_streams; ++s) {
       const int32_t at = last[owner * width + s + 1];
-      if (at == kNever) continue;
+      if (at == kNoMoment) continue;
       const Lifetime wide = AcrossLoops(log, first[owner], at);
       const int32_t end = s < 0 ? wide.upper : order.LastNotAfter(s, wide.upper);
       lifetime.lower = std::min(lifetime.lower, wide.lower);
