@@ -76,7 +76,7 @@ class ByteLives {
   std::vector<Life> lives_;
 };
 
-LiveBytes Sum(const AccessLog& log, const std::vector<Life>& lives) {
+LiveBytes SumLives(const AccessLog& log, const std::vector<Life>& lives) {
   std::vector<int64_t> load(log.num_moments() + 1, 0);
   for (const Life& life : lives) {
     load[life.lower] += life.bytes;
@@ -117,7 +117,7 @@ std::vector<LiveBytes> MeasureLiveBytes(const PlanBundle& plan, const Program& p
     }
   }
   std::vector<LiveBytes> result;
-  for (ByteLives& buffer : buffers) result.push_back(Sum(log, buffer.Finish(log.num_moments())));
+  for (ByteLives& buffer : buffers) result.push_back(SumLives(log, buffer.Finish(log.num_moments())));
   return result;
 }
 
