@@ -1,8 +1,8 @@
 // Emission. Each value has at most one slice in device memory and one in host memory, made when
 // first needed: where its node writes it, or by a Copy right after it came to be (or a second load,
 // for values the session fills). All instructions are on one stream, so order alone makes every
-// read right; the checker proves it all the same. When all instructions stand, the lifetimes of
-// allocations are read off them, and allocations packed (passes/plan_memory.h).
+// read right; the checker proves it all the same. When all instructions stand, passes/plan_memory.h
+// says where allocations lie, and which of them need not exist.
 //
 // Three things need care. A branch's outputs must lie on the call's output bytes: the branch's last
 // writer of each writes there directly when it can, through a Copy when the branch returns one of
@@ -20,8 +20,6 @@
 #include "graph/control_flow.h"
 #include "graph/strings.h"
 #include "ops/op_def.h"
-#include "passes/memory/access_log.h"
-#include "passes/memory/lifetimes.h"
 #include "passes/plan_memory.h"
 #include "passes/variant_memo.h"
 
@@ -58,7 +56,7 @@ class Emitter {
     EmitOutputs(graph);
     EmitUpdates(graph);
     MILLRACE_RETURN_IF_ERROR(UnsupportedOps());
-    MILLRACE_RETURN_IF_ERROR(PlaceSlices());
+    MILLRACE_RETURN_IF_ERROR(PlanMemory(graphs_, program_, allocations_, places_));
     return std::move(program_);
   }
 
@@ -86,19 +84,19 @@ class Emitter {
     slice.buffer = allocations_[allocation].buffer;
     slice.size_bytes = size_bytes;
     program_.slices.push_back(std::move(slice));
-    allocation_of_.push_back(allocation);
+    places_.push_back({allocation, 0});
     return SliceId(program_.slices.size() - 1);
   }
 
   SliceId NewPlace(ValueRef ref, Space space) {
     const int64_t size = ByteSize(ValueOf(ref).type);
-    allocations_.push_back({BufferId(space), size, {}});
+    allocations_.push_back({BufferId(space), size});
     return NewSlice(ref, static_cast<int32_t>(allocations_.size() - 1), size);
   }
 
   // A slice for `ref` on the bytes of `of`.
   SliceId SameBytes(ValueRef ref, SliceId of) {
-    return NewSlice(ref, allocation_of_[of.index], program_.slices[of.index].size_bytes);
+    return NewSlice(ref, places_[of.index].allocation, program_.slices[of.index].size_bytes);
   }
 
   bool InHost(SliceId slice) const { return program_.slices[slice.index].buffer.index == kHost; }
@@ -222,7 +220,7 @@ class Emitter {
   // Alive during one instruction.
   SliceId Scratch(int64_t size_bytes) {
     if (size_bytes == 0) return SliceId();
-    allocations_.push_back({BufferId(kDevice), size_bytes, {}});
+    allocations_.push_back({BufferId(kDevice), size_bytes});
     return NewSlice(ValueRef(), static_cast<int32_t>(allocations_.size() - 1), size_bytes);
   }
 
@@ -344,7 +342,7 @@ class Emitter {
   }
 
   bool SameAllocation(SliceId a, SliceId b) const {
-    return allocation_of_[a.index] == allocation_of_[b.index];
+    return places_[a.index].allocation == places_[b.index].allocation;
   }
 
   // All outputs of a trip are in places of their own before the first carried value is overwritten.
@@ -436,24 +434,6 @@ class Emitter {
     return BadInputError(message);
   }
 
-  absl::Status PlaceSlices() {
-    const AccessLog log = LogAccesses(program_, graphs_);
-    const std::vector<Lifetime> lifetimes =
-        LifetimesOf(program_, log, allocation_of_, static_cast<int32_t>(allocations_.size()));
-    for (size_t a = 0; a < allocations_.size(); ++a) allocations_[a].lifetime = lifetimes[a];
-    MILLRACE_ASSIGN_OR_RETURN(
-        const MemoryPlacement placement,
-        PlaceAllocations(allocations_, static_cast<int>(program_.buffers.size()),
-                         log.num_moments()));
-    for (size_t s = 0; s < program_.slices.size(); ++s) {
-      program_.slices[s].offset_bytes = placement.offsets[allocation_of_[s]];
-    }
-    for (size_t b = 0; b < program_.buffers.size(); ++b) {
-      program_.buffers[b].size_bytes = placement.buffer_bytes[b];
-    }
-    return absl::OkStatus();
-  }
-
   VariantMemo variants_;
   const std::vector<const Graph*> graphs_;
   absl::flat_hash_map<const Graph*, int32_t> graph_index_;
@@ -462,7 +442,7 @@ class Emitter {
   SegmentId segment_;                     // instructions are appended here
   std::vector<std::vector<Home>> homes_;  // by graph and value
   std::vector<Allocation> allocations_;
-  std::vector<int32_t> allocation_of_;  // by slice
+  std::vector<SlicePlace> places_;  // by slice
   std::map<ValueId, SliceId> saved_;
   std::map<std::string, int64_t> unsupported_;
 };

@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "graph/plan_json.h"
 #include "graph/strings.h"
+#include "passes/memory/live_bytes.h"
 #include "tools/output.h"
 #include "tools/plan_devices.h"
 #include "tools/table.h"
@@ -14,6 +15,7 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kShownDevices = 4;
+constexpr size_t kShownValues = 6;  // at a buffer's peak
 
 // Slots of one slice: a value has one per microbatch when its place depends on the microbatch.
 int64_t Slots(const PlanBundle& plan, const Slice& slice) {
@@ -25,15 +27,53 @@ int64_t Slots(const PlanBundle& plan, const Slice& slice) {
   return 1;
 }
 
+// "launch 'conv1'": the instruction and its node.
+std::string NameOf(const Instruction* instruction, const std::vector<const Graph*>& graphs) {
+  if (instruction == nullptr) return "the session";
+  const auto named = [&](std::string_view kind, int32_t graph, NodeId node) {
+    return StrCat(kind, " '", graphs[graph]->node(node).name, "'");
+  };
+  const InstructionBody& body = instruction->body;
+  if (const auto* launch = std::get_if<Launch>(&body)) {
+    return named("launch", launch->graph, launch->node);
+  }
+  if (const auto* call = std::get_if<Call>(&body)) return named("call", call->graph, call->node);
+  if (const auto* call = std::get_if<HostCall>(&body)) {
+    return named("host call", call->graph, call->node);
+  }
+  return std::string(InstructionKindName(body));
+}
+
+void AddToBuffer(const Value& value, bool top, bool output, int64_t bytes, BufferSummary& buffer) {
+  if (value.kind == ValueKind::kParam || value.kind == ValueKind::kConstant) {
+    buffer.param_bytes += bytes;
+  } else if (output || (top && value.kind == ValueKind::kInput)) {
+    buffer.input_bytes += bytes;
+  } else {
+    buffer.result_bytes += bytes;
+  }
+}
+
 std::vector<BufferSummary> SummarizeBuffers(const PlanBundle& plan, const Program& program) {
   std::vector<BufferSummary> buffers;
-  for (const PlanBuffer& buffer : program.buffers) {
-    buffers.push_back({.name = buffer.name,
-                       .space = std::string(MemorySpaceName(buffer.space)),
-                       .size_bytes = buffer.size_bytes});
-  }
   const std::vector<const Graph*> graphs = FlattenGraphs(plan.graph);
-  const auto& outputs = plan.graph.outputs;
+  const std::vector<LiveBytes> live = MeasureLiveBytes(plan, program);
+  for (size_t b = 0; b < program.buffers.size(); ++b) {
+    const PlanBuffer& buffer = program.buffers[b];
+    BufferSummary& summary = buffers.emplace_back();
+    summary.name = buffer.name;
+    summary.space = MemorySpaceName(buffer.space);
+    summary.size_bytes = buffer.size_bytes;
+    summary.live_bytes = live[b].most_bytes;
+    summary.peak = NameOf(live[b].peak, graphs);
+    for (const auto& [value, bytes] : live[b].at_peak) {
+      const bool scratch = !value.value.valid();
+      summary.at_peak.push_back(
+          {scratch ? "scratch" : graphs[value.graph]->value(value.value).name, bytes});
+    }
+  }
+  std::vector<bool> is_output(plan.graph.values.size(), false);
+  for (ValueId id : plan.graph.outputs) is_output[id.index] = true;
   for (const Slice& slice : program.slices) {
     BufferSummary& buffer = buffers[slice.buffer.index];
     const int64_t bytes = slice.size_bytes * Slots(plan, slice);
@@ -41,17 +81,9 @@ std::vector<BufferSummary> SummarizeBuffers(const PlanBundle& plan, const Progra
       buffer.scratch_bytes += bytes;
       continue;
     }
-    const Value& value = graphs[slice.value.graph]->value(slice.value.value);
     const bool top = slice.value.graph == 0;
-    const bool output =
-        top && std::find(outputs.begin(), outputs.end(), slice.value.value) != outputs.end();
-    if (value.kind == ValueKind::kParam || value.kind == ValueKind::kConstant) {
-      buffer.param_bytes += bytes;
-    } else if (output || (top && value.kind == ValueKind::kInput)) {
-      buffer.input_bytes += bytes;
-    } else {
-      buffer.result_bytes += bytes;
-    }
+    AddToBuffer(graphs[slice.value.graph]->value(slice.value.value), top,
+                top && is_output[slice.value.value.index], bytes, buffer);
   }
   return buffers;
 }
@@ -88,18 +120,48 @@ std::string DeviceList(const ProgramSummary& program) {
                 hidden > 0 ? StrCat(" and ", FormatCount(hidden), " more") : "");
 }
 
+// "w 64 KiB, h 4 KiB and 3 more with 2 KiB"
+std::string ValueList(const std::vector<ValueBytes>& values) {
+  std::vector<std::string> shown;
+  int64_t hidden = 0, hidden_bytes = 0;
+  for (const ValueBytes& value : values) {
+    if (shown.size() < kShownValues) {
+      shown.push_back(StrCat(value.name, " ", FormatBytes(static_cast<double>(value.bytes))));
+    } else {
+      ++hidden;
+      hidden_bytes += value.bytes;
+    }
+  }
+  return StrCat(absl::StrJoin(shown, ", "),
+                hidden > 0 ? StrCat(" and ", FormatCount(hidden), " more with ",
+                                    FormatBytes(static_cast<double>(hidden_bytes)))
+                           : "");
+}
+
+double Gap(const BufferSummary& b) {
+  if (b.live_bytes == 0) return 0;
+  return static_cast<double>(b.size_bytes) / static_cast<double>(b.live_bytes) - 1;
+}
+
 std::string ToText(const ProgramSummary& program) {
   std::string text =
       StrCat("program ", program.name, " on ", DeviceList(program), ": ",
              FormatBytes(static_cast<double>(program.device_bytes)), " of device memory\n\n");
-  Table buffers({"buffer", "space", ">size", ">params", ">in/out", ">results", ">scratch"});
+  Table buffers({"buffer", "space", ">planned", ">least", ">gap", ">params", ">in/out", ">results",
+                 ">scratch"});
   for (const BufferSummary& b : program.buffers) {
     if (b.size_bytes == 0) continue;
     buffers.Row({b.name, b.space, FormatBytes(static_cast<double>(b.size_bytes)),
+                 FormatBytes(static_cast<double>(b.live_bytes)), FormatPercent(Gap(b)),
                  BytesOrDash(b.param_bytes), BytesOrDash(b.input_bytes),
                  BytesOrDash(b.result_bytes), BytesOrDash(b.scratch_bytes)});
   }
   StrAppend(&text, buffers.ToString("  "), "\n");
+  for (const BufferSummary& b : program.buffers) {
+    if (b.size_bytes == 0) continue;
+    StrAppend(&text, "  ", b.name, " is fullest at ", b.peak, ": ", ValueList(b.at_peak), "\n");
+  }
+  StrAppend(&text, "\n");
   Table streams({"stream", "kind", ">threads", ">instructions"});
   for (const StreamSummary& s : program.streams) {
     streams.Row({s.name, s.kind, StrCat(s.threads), FormatCount(s.instructions)});
@@ -119,9 +181,17 @@ std::string ToText(const ProgramSummary& program) {
 Json ToJson(const ProgramSummary& program) {
   Json buffers = Json::array(), streams = Json::array();
   for (const BufferSummary& b : program.buffers) {
+    Json at_peak = Json::array();
+    for (const ValueBytes& value : b.at_peak) {
+      at_peak.push_back({{"name", value.name}, {"bytes", value.bytes}});
+    }
     buffers.push_back({{"name", b.name},
                        {"space", b.space},
                        {"size_bytes", b.size_bytes},
+                       {"live_bytes", b.live_bytes},
+                       {"gap", Gap(b)},
+                       {"peak", b.peak},
+                       {"at_peak", std::move(at_peak)},
                        {"param_bytes", b.param_bytes},
                        {"input_bytes", b.input_bytes},
                        {"result_bytes", b.result_bytes},

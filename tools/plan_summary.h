@@ -12,8 +12,14 @@
 
 namespace millrace {
 
+struct ValueBytes {
+  std::string name;
+  int64_t bytes = 0;
+};
+
 // What the slices of a buffer hold. Slices may share bytes, so the parts may exceed the whole; the
-// ratio of the two is how often a byte is used.
+// ratio of the two is how often a byte is used. No plan of the same values in the same order fits
+// in fewer than `live_bytes`: so much is in use at the worst moment.
 struct BufferSummary {
   std::string name;
   std::string space;
@@ -22,6 +28,9 @@ struct BufferSummary {
   int64_t input_bytes = 0;   // inputs and outputs of the graph
   int64_t result_bytes = 0;  // all other values
   int64_t scratch_bytes = 0;
+  int64_t live_bytes = 0;
+  std::string peak;                 // the worst moment: "launch 'conv1'"
+  std::vector<ValueBytes> at_peak;  // what is in use then, most bytes first
 };
 
 struct StreamSummary {

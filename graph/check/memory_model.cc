@@ -3,7 +3,9 @@
 // the writer, a write after the writer and all readers.
 //
 // Contents: a read finds what it must when each of its runs lies on cells whose content is the
-// expected term in the same image, shifted so that the image offsets agree.
+// expected term in the same image, shifted so that the image offsets agree. Ops that are views
+// (graph/view.h) need not run: bytes of their inputs are bytes of their outputs, so where the term
+// is another, the question is asked again of what the expected one is a view of.
 #include "graph/check/memory_model.h"
 
 #include <algorithm>
@@ -147,14 +149,87 @@ void MemoryModel::WriteRange(const Accessor& who, BufferId buffer, int64_t begin
   cell.settled = false;
 }
 
+bool MemoryModel::IsAsExpected(const PlacedSlice& place, const ByteMap::Cell& cell, int32_t term,
+                               int64_t origin) {
+  if (!SaysWhat(term)) return false;
+  if (cell.content == Content{term, place.image, origin}) return true;
+  return place.image == kRowMajorImage && cell.content.image == kRowMajorImage &&
+         SaysWhat(cell.content.term) &&
+         IsViewed(cell.content, cell.begin, cell.end - cell.begin, term, cell.begin - origin);
+}
+
+bool MemoryModel::IsViewed(const Content& content, int64_t begin, int64_t size, int32_t term,
+                           int64_t offset) {
+  struct Question {
+    int32_t term;
+    int64_t begin, size, offset;
+  };
+  std::vector<Question> questions = {{term, begin, size, offset}};
+  while (!questions.empty() && !exhausted()) {
+    ++work_;
+    const Question q = questions.back();
+    questions.pop_back();
+    if (q.term == content.term && q.begin - q.offset == content.origin) continue;
+    const ContentTerm asked = terms_.term(q.term);
+    if (asked.kind != TermKind::kResult) return false;
+    const std::span<const ViewPart> parts =
+        ViewPartsOf(terms_.application(asked.subject).node, asked.output);
+    if (parts.empty()) return false;
+    const std::span<const int32_t> children = terms_.children(asked.subject);
+    const int64_t end = q.offset + q.size;
+    auto part = std::ranges::upper_bound(parts, q.offset, {}, &ViewPart::to_bytes);
+    for (--part; part != parts.end() && part->to_bytes < end; ++part) {
+      const int64_t first = std::max(q.offset, part->to_bytes);
+      const int64_t last = std::min(end, part->to_bytes + part->size_bytes);
+      questions.push_back({children[part->input], q.begin + first - q.offset, last - first,
+                           first - part->to_bytes + part->from_bytes});
+    }
+  }
+  return questions.empty();
+}
+
+std::span<const ViewPart> MemoryModel::ViewPartsOf(int32_t node, int output) {
+  const NodeEntry& entry = names_.model().graphs.nodes[node];
+  if (entry.traits == nullptr || entry.traits->view == ViewKind::kNone) return {};
+  const auto [it, is_new] = view_parts_.try_emplace({node, output});
+  if (is_new) {
+    const Graph& graph = *names_.model().graphs.graphs[entry.graph].graph;
+    it->second = millrace::ViewPartsOf(entry.traits->view, graph, *entry.node, output);
+  }
+  return it->second;
+}
+
+const TensorType* MemoryModel::TypeOf(int32_t id) const {
+  const GraphIndex& graphs = names_.model().graphs;
+  const ContentTerm& term = terms_.term(id);
+  switch (term.kind) {
+    case TermKind::kInput:
+    case TermKind::kConstant:
+    case TermKind::kParam:
+    case TermKind::kTrip:
+      return &graphs.value(graphs.RefOf(term.subject)).type;
+    case TermKind::kResult: {
+      const NodeEntry& entry = graphs.nodes[terms_.application(term.subject).node];
+      const ValueId out = entry.node->outputs[term.output];
+      return out.valid() ? &graphs.graphs[entry.graph].graph->value(out).type : nullptr;
+    }
+    case TermKind::kNothing:
+    case TermKind::kEarlier:
+    case TermKind::kBranch:
+    case TermKind::kTrips:
+      return nullptr;
+  }
+  return nullptr;
+}
+
 void MemoryModel::Read(const Accessor& who, const PlacedSlice& place, int32_t term) {
   bool reported = false;
   for (RunCursor run(*place.footprint, place.begin); !run.done(); run.Advance()) {
-    const Content expected{term, place.image, run.begin() - run.image_offset()};
+    const int64_t origin = run.begin() - run.image_offset();
     ReadRange(who, place.buffer, run.begin(), run.end(),
               [&](const ByteMap::Cell& cell, bool raced) {
                 reported |= raced;
-                if (reported || (cell.content == expected && SaysWhat(term))) return;
+                if (reported || IsAsExpected(place, cell, term, origin)) return;
                 reported = true;
                 ReportStale(who, place, term, cell);
               });
@@ -182,9 +257,13 @@ void MemoryModel::ReadElements(const Accessor& who, const PlacedSlice& from,
 void MemoryModel::WriteElements(const Accessor& who, const PlacedSlice& to, const PlacedSlice& from,
                                 std::span<const MovedPiece> pieces) {
   if (to.image != from.image) {
-    // Elements change places: only a whole value keeps a meaning.
-    const bool whole =
-        pieces.size() == 1 && pieces[0].image == from.image && pieces[0].term_offset == 0;
+    // Elements change places: only a whole value keeps a meaning, and only under its own shape.
+    const TensorType* type = pieces.size() == 1 ? TypeOf(pieces[0].term) : nullptr;
+    const Program& program = names_.model().program(sites_[who.site].program);
+    const ValueRef value = program.slices[from.slice.index].value;
+    const bool whole = type != nullptr && pieces[0].image == from.image &&
+                       pieces[0].term_offset == 0 &&
+                       *type == names_.model().graphs.value(value).type;
     Write(who, to, whole ? pieces[0].term : kNothingTerm);
     return;
   }
@@ -223,10 +302,10 @@ std::optional<ByteMap::Cell> MemoryModel::FindOther(int32_t site, const PlacedSl
                                                     int32_t term) {
   std::optional<ByteMap::Cell> other;  // a copy: later runs split cells
   for (RunCursor run(*place.footprint, place.begin); !run.done() && !other; run.Advance()) {
-    const Content expected{term, place.image, run.begin() - run.image_offset()};
+    const int64_t origin = run.begin() - run.image_offset();
     map(site, place.buffer).ForEach(run.begin(), run.end(), [&](const ByteMap::Cell& cell) {
       ++work_;
-      if (other || (cell.content == expected && SaysWhat(term))) return;
+      if (other || IsAsExpected(place, cell, term, origin)) return;
       other = cell;
     });
   }

@@ -8,8 +8,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "graph/check/byte_map.h"
 #include "graph/check/error_list.h"
@@ -18,6 +20,7 @@
 #include "graph/check/plan_names.h"
 #include "graph/check/section_index.h"
 #include "graph/check/terms.h"
+#include "graph/view.h"
 
 namespace millrace {
 
@@ -112,6 +115,16 @@ class MemoryModel {
  private:
   static constexpr int64_t kMaxWork = int64_t{1} << 29;  // cells: some ten seconds
 
+  // Whether a cell holds its bytes of a place that must hold `term`.
+  bool IsAsExpected(const PlacedSlice& place, const ByteMap::Cell& cell, int32_t term,
+                    int64_t origin);
+  // Whether bytes [begin, begin + size), which hold `content`, are bytes [offset, offset + size) of
+  // `term`, because of what ops that are views mean. Row-major.
+  bool IsViewed(const Content& content, int64_t begin, int64_t size, int32_t term, int64_t offset);
+  std::span<const ViewPart> ViewPartsOf(int32_t node, int output);
+  // The type of the value that a term stands for; null when it stands for none.
+  const TensorType* TypeOf(int32_t term) const;
+
   bool Races(const Accessor& who, int32_t instance) const {
     return instance != who.instance && !order_->IsBefore(who.site, instance, who.clock);
   }
@@ -142,6 +155,7 @@ class MemoryModel {
   const HappensBefore* order_ = nullptr;
   const SectionIndex* known_sections_[3] = {};
   std::vector<std::vector<ByteMap>> maps_;  // by site and buffer
+  absl::flat_hash_map<std::pair<int32_t, int>, std::vector<ViewPart>> view_parts_;
   std::vector<OldContent>* journal_ = nullptr;
   std::vector<std::string> variants_;
   int64_t accesses_ = 0, work_ = 0;

@@ -86,6 +86,7 @@ OpDef ConcatOp() {
           .inputs = {{.name = "inputs", .variadic = true, .same_as = "T"}},
           .outputs = {{.name = "concat_result", .same_as = "T"}},
           .attrs = {{.name = "axis", .kind = AttrKind::kInt, .required = true}},
+          .traits = {.view = ViewKind::kJoin},
           .fusion = FusionClass::kShape,
           .infer = Infer,
           .reference = Reference,

@@ -33,7 +33,7 @@ OpDef FlattenOp() {
                      .kind = AttrKind::kInt,
                      .default_value = int64_t{1},
                      .doc = "in [-rank, rank]"}},
-          .traits = {.in_place = {{0, 0}}},
+          .traits = {.in_place = {{0, 0}}, .view = ViewKind::kWhole},
           .fusion = FusionClass::kShape,
           .infer = Infer,
           .reference = ReshapeReference,

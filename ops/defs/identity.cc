@@ -31,7 +31,7 @@ OpDef IdentityOp() {
           .doc = "The input, unchanged",
           .inputs = {{.name = "input", .same_as = "T"}},
           .outputs = {{.name = "output", .same_as = "T"}},
-          .traits = {.in_place = {{0, 0}}},
+          .traits = {.in_place = {{0, 0}}, .view = ViewKind::kWhole},
           .fusion = FusionClass::kShape,
           .infer = InferLikeInput,
           .reference = Reference,

@@ -68,7 +68,7 @@ OpDef ReshapeOp() {
                      .kind = AttrKind::kBool,
                      .default_value = false,
                      .doc = "a 0 in the shape is a dim of size 0"}},
-          .traits = {.in_place = {{0, 0}}, .host_inputs = {1}},
+          .traits = {.in_place = {{0, 0}}, .host_inputs = {1}, .view = ViewKind::kWhole},
           .fusion = FusionClass::kShape,
           .infer = Infer,
           .reference = ReshapeReference,

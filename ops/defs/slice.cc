@@ -174,7 +174,7 @@ OpDef SliceOp() {
                      per_axis("axes", true, "absent: the first ones"),
                      per_axis("steps", true, "negative: backwards; absent: 1")},
           .outputs = {{.name = "output", .same_as = "T"}},
-          .traits = {.host_inputs = {1, 2, 3, 4}},
+          .traits = {.host_inputs = {1, 2, 3, 4}, .view = ViewKind::kSlice},
           .fusion = FusionClass::kShape,
           .infer = Infer,
           .reference = Reference,

@@ -123,7 +123,7 @@ OpDef SplitOp() {
                       .doc = "the size of each part; absent: equal parts"}},
           .outputs = {{.name = "outputs", .variadic = true, .same_as = "T"}},
           .attrs = {{.name = "axis", .kind = AttrKind::kInt, .default_value = int64_t{0}}},
-          .traits = {.host_inputs = {1}},
+          .traits = {.host_inputs = {1}, .view = ViewKind::kSplit},
           .fusion = FusionClass::kShape,
           .infer = Infer,
           .reference = Reference,

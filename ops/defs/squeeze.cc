@@ -63,7 +63,7 @@ OpDef Renaming(std::string name, std::string doc, std::string result, InferFn in
           .doc = std::move(doc),
           .inputs = {{.name = "data", .same_as = "T"}, {.name = "axes", .dtypes = {DType::kI64}}},
           .outputs = {{.name = std::move(result), .same_as = "T"}},
-          .traits = {.in_place = {{0, 0}}, .host_inputs = {1}},
+          .traits = {.in_place = {{0, 0}}, .host_inputs = {1}, .view = ViewKind::kWhole},
           .fusion = FusionClass::kShape,
           .infer = infer,
           .reference = ReshapeReference,

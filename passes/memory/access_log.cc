@@ -112,7 +112,7 @@ class Logger {
       LogLoop(instruction, call, *form);
       return;
     }
-    Touch(call.inputs[form->condition], false);
+    Reads(call.inputs);
     for (const CallBody& body : call.bodies) {
       LogSegment(body.segment);
       Begin(&instruction, instruction.stream.index);

@@ -26,7 +26,8 @@ class StreamOrder {
  public:
   StreamOrder(const Program& program, const AccessLog& log)
       : num_streams_(static_cast<int32_t>(program.streams.size())), queues_(num_streams_) {
-    std::vector<std::vector<int32_t>> now(num_streams_, std::vector<int32_t>(num_streams_, kNoMoment));
+    std::vector<std::vector<int32_t>> now(num_streams_,
+                                          std::vector<int32_t>(num_streams_, kNoMoment));
     std::vector<std::vector<int32_t>> recorded(program.events.size());
     for (int32_t m = 0; m < log.num_moments(); ++m) {
       const Moment& moment = log.moments[m];

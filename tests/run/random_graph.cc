@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kMostElements = 96;
+constexpr int64_t kMostElements = 400;
 
 class Maker {
  public:
@@ -25,10 +25,10 @@ class Maker {
   Graph Run(int num_nodes) {
     condition_ = builder_.Input("c", {DType::kBool, {}});
     for (int i = 0; i < kRandomInputs; ++i) {
-      Add(builder_.Input(StrCat("x", i), {DType::kF32, {2, 3, 4}}), {2, 3, 4});
+      Add(builder_.Input(StrCat("x", i), {DType::kF32, {2, 3, 16}}), {2, 3, 16});
     }
     for (int i = 0; i < kRandomParams; ++i) {
-      const TensorType type{DType::kF32, {4, 3}};
+      const TensorType type{DType::kF32, {16, 3}};
       const ValueId id = params_as_inputs_
                              ? builder_.Input(StrCat("p", i), type)
                              : builder_.Param(StrCat("p", i), type, InitData({InitKind::kOnes}));
@@ -108,7 +108,7 @@ class Maker {
   void AddReshape(const Known& in) {
     std::vector<int64_t> dims;
     int64_t left = NumElements(in.shape);
-    for (int64_t factor : {2, 3, 4}) {
+    for (int64_t factor : {2, 3, 16}) {
       if (left == 0 || left % factor != 0 || Pick(2) == 0) continue;
       dims.push_back(factor);
       left /= factor;
@@ -201,7 +201,7 @@ class Maker {
     }
     std::vector<ValueId> updates;
     for (ValueId param : params_) {
-      const Known like{param, {4, 3}};
+      const Known like{param, {16, 3}};
       updates.push_back(Pick(3) == 0 ? Like(like) : builder_.Op("Sub", {Like(like), param}));
     }
     for (ValueId id : outputs) builder_.Output(id);

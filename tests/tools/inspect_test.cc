@@ -92,6 +92,21 @@ TEST(Inspect, PlanMemoryStreamsAndInstructions) {
   EXPECT_EQ(instructions, 2);
 }
 
+// x 2x2 is read by mm, its result relu'd in place: x, w and h at the worst moment.
+TEST(Inspect, PlanSaysWhatLeastMemoryIsAndWhoNeedsIt) {
+  const std::string plan = TinyPlan();
+  const nlohmann::json buffer =
+      RunMillrace({"inspect", plan, "--json"}).Json()["programs"][0]["buffers"][0];
+  EXPECT_EQ(buffer["live_bytes"], 48);
+  EXPECT_EQ(buffer["size_bytes"], 3 * 64);
+  EXPECT_EQ(buffer["gap"], 3.0);
+  EXPECT_EQ(buffer["peak"], "launch 'mm'");
+  EXPECT_EQ(buffer["at_peak"].size(), 3u);
+  EXPECT_EQ(buffer["at_peak"][0], nlohmann::json({{"name", "x"}, {"bytes", 16}}));
+  EXPECT_THAT(RunMillrace({"inspect", plan}).out,
+              HasSubstr("arena is fullest at launch 'mm': x 16 B, w 16 B, "));
+}
+
 TEST(Inspect, PlanAsTextAndAsDot) {
   const std::string plan = TinyPlan();
   EXPECT_THAT(RunMillrace({"inspect", plan, "--text"}).out,
