@@ -42,30 +42,26 @@ class Search {
     }
   }
 
-  std::optional<ExactMemoryOrder> Run(int64_t good_enough_bytes, int64_t max_work, int64_t& work) {
+  ExactMemoryOrder Run(const ExactMemoryLimits& limits) {
+    below_bytes_ = limits.below_bytes;
     int64_t live = 0;
     for (const OrderedValue& value : problem_.values) live += value.from_start ? value.size_bytes : 0;
-    const int64_t lowest = std::max(good_enough_bytes, LowestPeakOfAnyTask(problem_));
+    const int64_t lowest = std::max(limits.good_enough_bytes, LowestPeakOfAnyTask(problem_));
     Reach({.done = 0, .live_bytes = live, .peak_bytes = lowest}, /*tasks_done=*/0);
-    const int64_t work_before = work;
     while (!queue_.empty()) {
       const Waiting next = queue_.top();
       queue_.pop();
       const State state = states_[next.state];
-      if (state.done == all_) {
-        std::vector<int32_t> order = PathTo(next.state);
-        const std::vector<int64_t> bytes = LiveBytes(problem_, order);
-        const int64_t peak = bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
-        return ExactMemoryOrder{std::move(order), peak};
-      }
+      if (state.done == all_) return Found(next.state);
       if (index_of_[state.done] != next.state) continue;  // reached with a lower peak since
       work_ += kStateWork;
       Expand(state, next.state);
-      work = work_before + work_;
-      if (work_ > max_work) return std::nullopt;
+      if (work_ > limits.max_work) return {};
     }
-    return std::nullopt;  // not reached: there is always an order
+    return {.is_complete = true, .order = {}, .peak_bytes = 0};
   }
+
+  int64_t work() const { return work_; }
 
  private:
   struct State {
@@ -86,7 +82,16 @@ class Search {
     }
   };
 
+  ExactMemoryOrder Found(int32_t state) const {
+    ExactMemoryOrder found = {.is_complete = true, .order = PathTo(state), .peak_bytes = 0};
+    for (const int64_t bytes : LiveBytes(problem_, found.order)) {
+      found.peak_bytes = std::max(found.peak_bytes, bytes);
+    }
+    return found;
+  }
+
   void Reach(const State& state, int32_t tasks_done) {
+    if (state.peak_bytes >= below_bytes_) return;
     const auto [it, is_new] = index_of_.try_emplace(state.done, states_.size());
     if (!is_new) {
       if (states_[it->second].peak_bytes <= state.peak_bytes) return;
@@ -147,16 +152,19 @@ class Search {
   std::vector<State> next_;                          // scratch
   absl::flat_hash_map<uint64_t, int32_t> index_of_;  // best state, by tasks done
   std::priority_queue<Waiting> queue_;
+  int64_t below_bytes_ = 0;
   int64_t work_ = 0;
 };
 
 }  // namespace
 
-std::optional<ExactMemoryOrder> FindExactMemoryOrder(const LifetimeProblem& problem,
-                                                     int64_t good_enough_bytes, int64_t max_work,
-                                                     int64_t& work) {
-  if (problem.num_tasks() > kMaxExactTasks) return std::nullopt;
-  return Search(problem).Run(good_enough_bytes, max_work, work);
+ExactMemoryOrder FindExactMemoryOrder(const LifetimeProblem& problem,
+                                      const ExactMemoryLimits& limits, int64_t& work) {
+  if (problem.num_tasks() > kMaxExactTasks) return {};
+  Search search(problem);
+  ExactMemoryOrder found = search.Run(limits);
+  work += search.work();
+  return found;
 }
 
 }  // namespace millrace

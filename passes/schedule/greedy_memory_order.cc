@@ -80,19 +80,18 @@ class Greedy {
   }
 
   // Bytes that come to live when the task runs, and that go after it.
-  int64_t Opened(int32_t task) const {
-    int64_t bytes = 0;
+  struct Effect {
+    int64_t opened = 0, closed = 0;
+    int64_t change() const { return opened - closed; }
+  };
+  Effect EffectOf(int32_t task) const {
+    Effect effect;
     for (const int32_t v : problem_.values_of[task]) {
-      if (!problem_.values[v].from_start && IsUnused(v)) bytes += problem_.values[v].size_bytes;
+      const OrderedValue& value = problem_.values[v];
+      if (!value.from_start && IsUnused(v)) effect.opened += value.size_bytes;
+      if (!value.is_kept && to_come_[v] == 1) effect.closed += value.size_bytes;
     }
-    return bytes;
-  }
-  int64_t Closed(int32_t task) const {
-    int64_t bytes = 0;
-    for (const int32_t v : problem_.values_of[task]) {
-      if (!problem_.values[v].is_kept && to_come_[v] == 1) bytes += problem_.values[v].size_bytes;
-    }
-    return bytes;
+    return effect;
   }
 
   // The segment of a ready task; its tasks are the first valley_length_ of path_.
@@ -103,9 +102,9 @@ class Greedy {
     int64_t live = 0, hill = 0;
     while (!fresh_.empty()) {
       const int32_t task = TakeFresh();
-      const int64_t opened = Opened(task);
-      hill = std::max(hill, live + opened + problem_.workspace_bytes[task]);
-      live += opened - Closed(task);
+      const Effect effect = EffectOf(task);
+      hill = std::max(hill, live + effect.opened + problem_.workspace_bytes[task]);
+      live += effect.change();
       path_.push_back(task);
       if (live < best.valley_bytes) {
         best.valley_bytes = live;
@@ -116,7 +115,7 @@ class Greedy {
       Try(task);
     }
     Untry();
-    work_ += 20 * static_cast<int64_t>(path_.size());
+    work_ += 60 * static_cast<int64_t>(path_.size());
     return best;
   }
 
@@ -126,7 +125,7 @@ class Greedy {
     if (fresh_.size() > 1) {
       int64_t least = std::numeric_limits<int64_t>::max();
       for (size_t i = 0; i < fresh_.size(); ++i) {
-        const int64_t change = Opened(fresh_[i]) - Closed(fresh_[i]);
+        const int64_t change = EffectOf(fresh_[i]).change();
         if (change < least) best = i;
         least = std::min(least, change);
       }
@@ -180,7 +179,7 @@ class Greedy {
     for (const int32_t next : changed_) {
       if (!is_done_[next] && waits_for_[next] == 0) Offer(next);
     }
-    work_ += 100 + 5 * static_cast<int64_t>(changed_.size());
+    work_ += 200 + 10 * static_cast<int64_t>(changed_.size());
   }
 
   const LifetimeProblem& problem_;

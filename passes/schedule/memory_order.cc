@@ -1,20 +1,26 @@
-// Divide, search, improve.
+// Divide, improve, search: the part with the highest peak first, until nothing lowers it.
 //
 // Parts. A task that is before or after every other one stands at the same place in all orders, and
 // what stands between two of them can be ordered on its own (Ahn et al. 2020, "SERENITY", use the
-// same cuts). Deep models fall apart into their blocks. Parts are taken by their peaks, highest
-// first, until the highest one left is no higher than what some part has been brought to.
+// same cuts). Deep models fall apart into their blocks.
 //
-// Search. A small part is searched exactly (exact_memory_order.h). A large one, or one that defies
-// the search, takes the best of the given order, the greedy one, and the greedy one from the end.
+// Chunks. A part of very many tasks is cut, as it is, into pieces that are treated like parts: only
+// those around peaks cost anything, but nothing moves from one to another.
 //
-// Windows. What is left of the work goes into windows around the peaks of that order, each searched
-// exactly: narrow ones first, then wider ones. A window starts and ends with the same tasks done,
-// so nothing outside of it changes. The first peak that no window lowers ends it.
+// Greed. A part first takes the best of the order given, the greedy one, and the greedy one from
+// the end (greedy_memory_order.h).
+//
+// Search. Should it become the highest again, a small part is searched exactly for something lower
+// (exact_memory_order.h). When there is nothing, that peak is proved, and all is done.
+//
+// Windows. A part that is too large for that, or defies it, is searched in windows around its
+// peaks: narrow ones first, then wider ones. A window starts and ends with the same tasks done, so
+// nothing outside of it changes. The first peak that no window lowers ends it all.
 #include "passes/schedule/memory_order.h"
 
 #include <algorithm>
 #include <numeric>
+#include <queue>
 
 #include "passes/schedule/exact_memory_order.h"
 #include "passes/schedule/greedy_memory_order.h"
@@ -23,11 +29,12 @@
 namespace millrace {
 namespace {
 
+constexpr int64_t kWindowTaskWork = 500;    // of making a window
 constexpr int64_t kPartWork = 20'000'000;   // of one exact search of a part, at most
 constexpr int64_t kWindowWork = 2'000'000;  // and of a window
 constexpr int32_t kWidths[] = {12, 24, 48};
-constexpr int32_t kLongLookahead = 16, kShortLookahead = 4;
-constexpr int32_t kManyTasks = 20'000;  // from here on the lookahead is short
+constexpr int32_t kLookahead = 16;
+constexpr int32_t kMaxPart = 20'000, kChunk = 2'000;  // tasks: larger parts are taken in chunks
 
 int64_t Highest(std::span<const int64_t> bytes) {
   return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
@@ -79,18 +86,29 @@ class MemoryOrderer {
   }
 
  private:
-  struct Range {
+  enum class Stage : uint8_t { kGiven, kGreedy, kWindows };
+  struct Part {
     int32_t begin = 0, end = 0;  // places
     int64_t peak_bytes = 0;
+    bool is_apart = true;  // from the others in all orders; else a chunk of something larger
+    Stage stage = Stage::kGiven;
+    bool operator<(const Part& other) const {  // highest first out
+      if (peak_bytes != other.peak_bytes) return peak_bytes < other.peak_bytes;
+      return begin > other.begin;
+    }
   };
 
-  std::vector<Range> Parts() const {
+  std::priority_queue<Part> Parts() const {
     const std::vector<uint8_t> is_cut = FindCuts(problem_);
-    std::vector<Range> parts;
+    std::priority_queue<Part> parts;
     int32_t begin = 0;
     const auto close = [&](int32_t end) {
-      if (end > begin) parts.push_back({begin, end, PeakOf(begin, end)});
-      begin = end;
+      const bool is_apart = end - begin <= kMaxPart;
+      while (begin < end) {
+        const int32_t next = is_apart ? end : std::min(end, begin + kChunk);
+        parts.push({begin, next, PeakOf(begin, next), is_apart, Stage::kGiven});
+        begin = next;
+      }
     };
     for (int32_t i = 0; i < problem_.num_tasks(); ++i) {
       if (!is_cut[i]) continue;
@@ -98,8 +116,6 @@ class MemoryOrderer {
       close(i + 1);
     }
     close(problem_.num_tasks());
-    std::stable_sort(parts.begin(), parts.end(),
-                     [](const Range& a, const Range& b) { return a.peak_bytes > b.peak_bytes; });
     return parts;
   }
 
@@ -110,41 +126,54 @@ class MemoryOrderer {
   bool HasWork() const { return result_.work < options_.max_work; }
 
   void ImproveParts() {
-    int64_t reached = result_.lower_bound_bytes;  // some part's peak will be as high
-    for (const Range& part : Parts()) {
-      if (part.peak_bytes <= reached || !HasWork()) break;
-      const bool is_best = ImprovePart(part.begin, part.end, reached);
-      const int64_t peak = PeakOf(part.begin, part.end);
-      if (peak <= reached) continue;
-      reached = peak;
-      if (is_best) result_.lower_bound_bytes = std::max(result_.lower_bound_bytes, peak);
+    std::priority_queue<Part> parts = Parts();
+    while (!parts.empty()) {
+      Part part = parts.top();
+      if (part.stage != Stage::kGiven && !HasWork()) return;
+      parts.pop();
+      if (!Improve(part)) return;
+      part.peak_bytes = PeakOf(part.begin, part.end);
+      parts.push(part);
     }
   }
 
-  // Whether the part's peak is now proved to be the lowest, or as low as `good_enough`.
-  bool ImprovePart(int32_t begin, int32_t end, int64_t good_enough) {
-    if (end - begin == 1) return true;
-    if (end - begin <= std::min(options_.max_exact_tasks, kMaxExactTasks)) {
-      const int64_t work = std::min(kPartWork, options_.max_work - result_.work);
-      if (Search(begin, end, good_enough, work) != Outcome::kGaveUp) return true;
+  // Takes the part with the highest peak to its next stage. False when it cannot be lowered.
+  bool Improve(Part& part) {
+    const int32_t size = part.end - part.begin;
+    const bool is_small = size <= std::min(options_.max_exact_tasks, kMaxExactTasks);
+    switch (part.stage) {
+      case Stage::kGiven:
+        part.stage = Stage::kGreedy;
+        if (size > 1) TakeBestGreedy(part.begin, part.end);
+        return true;
+      case Stage::kGreedy:
+        part.stage = Stage::kWindows;
+        if (!is_small) return true;
+        switch (Search(part.begin, part.end, std::min(kPartWork, options_.max_work))) {
+          case Outcome::kLowered:
+            part.stage = Stage::kGreedy;  // to prove that it is the lowest, if it comes to that
+            return true;
+          case Outcome::kIsBest:
+            if (part.is_apart) result_.lower_bound_bytes = part.peak_bytes;
+            return false;
+          case Outcome::kGaveUp:
+            return true;
+        }
+        return true;
+      case Stage::kWindows:
+        return LowerPeaks(part.begin, part.end);
     }
-    TakeBestGreedy(begin, end);
-    while (HasWork() && PeakOf(begin, end) > good_enough) {
-      if (!LowerPeaks(begin, end)) break;
-    }
-    return PeakOf(begin, end) <= good_enough;
+    return false;
   }
 
   void TakeBestGreedy(int32_t begin, int32_t end) {
     const LifetimeProblem part = WindowOf(problem_, result_.order, places_, begin, end);
-    const int32_t lookahead = end - begin < kManyTasks ? kLongLookahead : kShortLookahead;
     const std::vector<int64_t> given = GivenLiveBytes(part);
     std::vector<int32_t> best;
     std::vector<int64_t> best_live = given;
     for (const bool backwards : {false, true}) {
-      if (!HasWork()) break;
       std::vector<int32_t> order =
-          GreedyMemoryOrder(backwards ? Reversed(part) : part, lookahead, result_.work);
+          GreedyMemoryOrder(backwards ? Reversed(part) : part, kLookahead, result_.work);
       if (backwards) {
         std::reverse(order.begin(), order.end());
         for (int32_t& task : order) task = end - begin - 1 - task;
@@ -176,7 +205,7 @@ class MemoryOrderer {
         if (!HasWork()) return false;
         const int32_t first = std::max(begin, place - ahead);
         const int32_t last = std::min(end, first + width);
-        if (Search(first, last, /*good_enough=*/0, kWindowWork) == Outcome::kLowered) return true;
+        if (Search(first, last, kWindowWork) == Outcome::kLowered) return true;
       }
     }
     return false;
@@ -185,16 +214,16 @@ class MemoryOrderer {
   enum class Outcome : uint8_t { kLowered, kIsBest, kGaveUp };
 
   // Exactly, what stands in [begin, end).
-  Outcome Search(int32_t begin, int32_t end, int64_t good_enough, int64_t max_work) {
+  Outcome Search(int32_t begin, int32_t end, int64_t max_work) {
     const LifetimeProblem window = WindowOf(problem_, result_.order, places_, begin, end);
     const std::vector<int64_t> given = GivenLiveBytes(window);
     const int64_t elsewhere = live_[begin] - given[0];  // lives through it all
-    result_.work += 100 * (end - begin);
-    const std::optional<ExactMemoryOrder> found =
-        FindExactMemoryOrder(window, good_enough - elsewhere, max_work, result_.work);
-    if (!found.has_value()) return Outcome::kGaveUp;
-    if (found->peak_bytes >= Highest(given)) return Outcome::kIsBest;
-    Reorder(begin, found->order, LiveBytes(window, found->order), elsewhere);
+    result_.work += kWindowTaskWork * (end - begin);
+    const ExactMemoryOrder found = FindExactMemoryOrder(
+        window, {.below_bytes = Highest(given), .max_work = max_work}, result_.work);
+    if (!found.is_complete) return Outcome::kGaveUp;
+    if (found.order.empty()) return Outcome::kIsBest;
+    Reorder(begin, found.order, LiveBytes(window, found.order), elsewhere);
     return Outcome::kLowered;
   }
 

@@ -11,9 +11,9 @@
 namespace millrace {
 
 struct MemoryOrderOptions {
-  // When to stop improving, in steps of about a nanosecond, counted so that the result does not
-  // depend on the machine.
-  int64_t max_work = 60'000'000;
+  // When to stop searching, in steps of about a nanosecond, counted so that the result does not
+  // depend on the machine. What is quick is done all the same.
+  int64_t max_work = 40'000'000;
   // Parts of at most so many tasks are searched for the best order; at most 64.
   int32_t max_exact_tasks = 64;
 };

@@ -17,7 +17,9 @@
 namespace millrace {
 
 struct ScheduleTask {
-  double time_us = 0;           // on a stream that has the device to itself
+  double time_us = 0;           // while nothing else runs on the device
+  float compute_use = 0;        // of the device's arithmetic meanwhile, 0 to 1
+  float memory_use = 0;         // and of its memory's bandwidth
   int64_t workspace_bytes = 0;  // live while the task runs
 };
 

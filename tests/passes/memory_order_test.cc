@@ -143,11 +143,19 @@ TEST(MemoryOrder, ExactIsTheLowestOfAllOrders) {
                                                             .extra_edges = i % 3 == 0});
     const int64_t lowest = LowestPeakOfAllOrders(problem);
     int64_t work = 0;
-    const auto exact = FindExactMemoryOrder(LifetimesOf(problem), 0, 1'000'000'000, work);
-    ASSERT_TRUE(exact.has_value());
-    ASSERT_TRUE(IsOrder(problem, exact->order));
-    ASSERT_EQ(exact->peak_bytes, lowest) << i;
-    ASSERT_EQ(PeakByDefinition(problem, exact->order), lowest) << i;
+    ExactMemoryOrder exact =
+        FindExactMemoryOrder(LifetimesOf(problem), {.max_work = 1'000'000'000}, work);
+    ASSERT_TRUE(exact.is_complete);
+    ASSERT_TRUE(IsOrder(problem, exact.order));
+    ASSERT_EQ(exact.peak_bytes, lowest) << i;
+    ASSERT_EQ(PeakByDefinition(problem, exact.order), lowest) << i;
+    // There is none below it, and anything good enough will do.
+    exact = FindExactMemoryOrder(LifetimesOf(problem),
+                                 {.below_bytes = lowest, .max_work = 1'000'000'000}, work);
+    ASSERT_TRUE(exact.is_complete && exact.order.empty()) << i;
+    exact = FindExactMemoryOrder(
+        LifetimesOf(problem), {.good_enough_bytes = lowest + 20, .max_work = 1'000'000'000}, work);
+    ASSERT_LE(PeakByDefinition(problem, exact.order), lowest + 20) << i;
     const MemoryOrder result = Ordered(problem);
     ASSERT_EQ(result.peak_bytes, lowest) << i;
     ASSERT_EQ(result.lower_bound_bytes, lowest) << i;
@@ -158,7 +166,7 @@ TEST(MemoryOrder, GivesUpAfterTheWorkAllowed) {
   std::mt19937 random(3);
   const ScheduleProblem problem = RandomSchedule(random, {.tasks = 60, .reach = 60});
   int64_t work = 0;
-  EXPECT_FALSE(FindExactMemoryOrder(LifetimesOf(problem), 0, 100'000, work).has_value());
+  EXPECT_FALSE(FindExactMemoryOrder(LifetimesOf(problem), {.max_work = 100'000}, work).is_complete);
   EXPECT_LT(work, 200'000);
   EXPECT_LT(Ordered(problem, {.max_work = 1'000'000}).work, 5'000'000);
 }
@@ -173,12 +181,13 @@ TEST(MemoryOrder, NearIsCloseToExact) {
                                         ? RandomSchedule(random, {.tasks = 30, .reach = 4 + i % 9})
                                         : BranchedSchedule(random, 1, 3 + i % 4, 3 + i % 5);
     int64_t work = 0;
-    const auto exact = FindExactMemoryOrder(LifetimesOf(problem), 0, 200'000'000, work);
-    if (!exact.has_value()) continue;
+    const ExactMemoryOrder exact =
+        FindExactMemoryOrder(LifetimesOf(problem), {.max_work = 200'000'000}, work);
+    if (!exact.is_complete) continue;
     const MemoryOrder near = Ordered(problem, {.max_exact_tasks = 12});
-    ASSERT_GE(near.peak_bytes, exact->peak_bytes);
+    ASSERT_GE(near.peak_bytes, exact.peak_bytes);
     const double ratio =
-        static_cast<double>(near.peak_bytes) / static_cast<double>(exact->peak_bytes);
+        static_cast<double>(near.peak_bytes) / static_cast<double>(exact.peak_bytes);
     log_ratio += std::log(ratio);
     worst = std::max(worst, ratio);
     ++compared;
