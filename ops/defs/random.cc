@@ -184,8 +184,9 @@ absl::Status Multinomial(const ReferenceContext& c) {
   const Tensor& x = c.inputs[0];
   Tensor& out = c.outputs[0];
   const int64_t classes = x.shape()[1], samples = out.shape()[1];
+  if (out.num_elements() == 0) return absl::OkStatus();  // of any number of classes
   std::vector<double> sums(classes);
-  for (int64_t row = 0; row < out.shape()[0] && samples > 0; ++row) {
+  for (int64_t row = 0; row < out.shape()[0]; ++row) {
     double largest = -std::numeric_limits<double>::infinity();
     for (int64_t k = 0; k < classes; ++k)
       largest = std::max(largest, x.AsDouble(row * classes + k));

@@ -98,13 +98,19 @@ absl::StatusOr<Case> LoadCase(const std::string& name) {
   return c;
 }
 
+bool HasHostInput(const OpDef& op, int i) {
+  return std::find(op.traits.host_inputs.begin(), op.traits.host_inputs.end(), i) !=
+         op.traits.host_inputs.end();
+}
+
 // Names that nodes, in nested graphs too, read where the host must know the value.
 void AddHostOperands(const onnx::GraphProto& graph, std::set<std::string>& names) {
   for (const onnx::NodeProto& node : graph.node()) {
-    if (const OpDef* op = FindOp(node.op_type())) {
-      for (const int i : op->traits.host_inputs) {
-        if (i < node.input_size()) names.insert(node.input(i));
-      }
+    const OpDef* op = FindOp(node.op_type());
+    for (int i = 0; i < node.input_size(); ++i) {
+      // Of ops that have another name here, any but the data.
+      const bool host = op == nullptr ? i > 0 : HasHostInput(*op, i);
+      if (host) names.insert(node.input(i));
     }
     for (const auto& attribute : node.attribute()) {
       if (attribute.has_g()) AddHostOperands(attribute.g(), names);

@@ -207,9 +207,9 @@ INSTANTIATE_TEST_SUITE_P(
                        "dropout = Dropout(x, y.constant)"},
         ConversionCase{
             "Upsample7", 7, StrCat(kX, "y = Upsample(x) {scales = [1.0, 1.0, 2.0]}"),
-            "const y.constant : f32[3] = inline [1.0, 1.0, 2.0]\n"
-            "resize = Resize(x, _, y.constant) {coordinate_transformation_mode = \"asymmetric\", "
-            "nearest_mode = \"floor\"}"},
+            "const y.constant_1 : f32[1] = inline [2.0]\n"
+            "resize = Resize(x, _, y.constant_1) {axes = [2], coordinate_transformation_mode = "
+            "\"asymmetric\", nearest_mode = \"floor\"}"},
         ConversionCase{"Upsample9Linear", 9,
                        StrCat(kX, "input s : f32[3]\ny = Upsample(x, s) {mode = \"linear\"}"),
                        "resize = Resize(x, _, s) {coordinate_transformation_mode = \"asymmetric\", "

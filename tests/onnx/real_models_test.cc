@@ -2,6 +2,8 @@
 // what they give is what ONNX Runtime gave.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 
@@ -50,6 +52,7 @@ TEST_P(RealModels, GiveWhatOnnxRuntimeGives) {
   const absl::StatusOr<std::vector<Tensor>> outputs = RunGraph(*graph, inputs);
   ASSERT_TRUE(outputs.ok()) << outputs.status();
   ASSERT_EQ(outputs->size(), description["outputs"].size());
+  double max_error = 0;
   for (size_t i = 0; i < outputs->size(); ++i) {
     const absl::StatusOr<Tensor> expected =
         ReadNpy(folder + description["outputs"][i].get<std::string>());
@@ -57,10 +60,14 @@ TEST_P(RealModels, GiveWhatOnnxRuntimeGives) {
     const absl::StatusOr<Comparison> comparison =
         Compare((*outputs)[i], *expected, kTolerance, kTolerance);
     ASSERT_TRUE(comparison.ok()) << comparison.status();
+    max_error = std::max(max_error, comparison->max_absolute_error);
     EXPECT_EQ(comparison->mismatches, 0)
         << "of " << comparison->elements << " elements of output " << i << "; largest error "
         << comparison->max_absolute_error;
   }
+  // A row of the table in tests/README.md.
+  std::printf("| %s | %s | %.1e |\n", GetParam(), description["family"].get<std::string>().c_str(),
+              max_error);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RealModels,

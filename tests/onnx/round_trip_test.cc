@@ -61,10 +61,12 @@ CaseGraph GraphOf(const optest::OpCase& c, DType floats) {
 // Without what a file says of itself, and without what is added for others to read it: the size of
 // states, results of training that nobody asked for.
 std::string BodyOf(Graph graph, size_t num_outputs) {
-  graph.nodes[0].attrs.Erase("hidden_size");
+  Attrs& attrs = graph.nodes[0].attrs;
+  attrs.Erase("hidden_size");
+  if (attrs.Int("seed", 0) == 0) attrs.Erase("seed");  // the default, which must be said in ONNX
   graph.nodes[0].outputs.resize(num_outputs);
   const std::string text = ToText(graph);
-  return text.substr(std::min(text.find("input "), text.find("const ")));
+  return text.substr(std::min({text.find("input "), text.find("const "), text.find("\ny") + 1}));
 }
 
 std::string FileName(const std::string& name) {
@@ -90,6 +92,16 @@ void Keep(const CaseGraph& c, const std::string& name, const std::string& folder
   }
 }
 
+void ExpectSameResults(const CaseGraph& c, const Graph& again) {
+  std::vector<Tensor> inputs;
+  for (const auto& [input, tensor] : c.inputs) inputs.push_back(tensor);
+  const auto before = optest::Evaluate(c.graph, inputs), after = optest::Evaluate(again, inputs);
+  ASSERT_TRUE(before.ok() && after.ok()) << before.status() << after.status();
+  for (size_t i = 0; i < before->size(); ++i) {
+    EXPECT_LE(optest::MaxError((*after)[i], (*before)[i]), 1e-6) << "output " << i;
+  }
+}
+
 TEST(OnnxRoundTrip, EveryCaseOfEveryOp) {
   const char* kept = std::getenv("MILLRACE_EXPORT_FOLDER");
   for (const optest::OpCase& each : optest::OpCases()) {
@@ -100,7 +112,13 @@ TEST(OnnxRoundTrip, EveryCaseOfEveryOp) {
     ASSERT_TRUE(model.ok()) << model.status();
     const absl::StatusOr<Graph> again = ParseOnnx(*model, "m.onnx");
     ASSERT_TRUE(again.ok()) << again.status();
-    EXPECT_EQ(BodyOf(*again, each.num_outputs), BodyOf(c.graph, each.num_outputs));
+    const std::string before = BodyOf(c.graph, each.num_outputs);
+    if (each.op.ends_with("Resize") && BodyOf(*again, each.num_outputs) != before) {
+      // Dims that it keeps are left out of it (layer_rules.cc); constants come in another order.
+      ExpectSameResults(c, *again);
+    } else {
+      EXPECT_EQ(BodyOf(*again, each.num_outputs), before);
+    }
     if (kept != nullptr && each.op.find('.') == std::string::npos) Keep(c, each.name, kept);
   }
 }
