@@ -19,6 +19,13 @@ absl::StatusOr<int64_t> IndexAt(const Tensor& indices, int64_t i, int64_t size) 
   return index < 0 ? index + size : index;
 }
 
+// Where nothing is, all places are the first: other dims may be so large that offsets overflow.
+Shape StridesWithin(const Shape& data) {
+  Shape strides = DenseStrides(data);
+  if (NumElements(data) == 0) std::fill_n(&strides[0], strides.rank(), 0);
+  return strides;
+}
+
 }  // namespace
 
 absl::Status CheckElementIndices(const Shape& data, const Shape& indices, int axis) {
@@ -64,7 +71,7 @@ absl::StatusOr<Places> ElementPlaces(const ReferenceContext& c) {
   const Tensor& indices = c.inputs[1];
   MILLRACE_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(c.attrs.Int("axis", 0), data.rank()));
   Places places;
-  Shape strides = DenseStrides(data);
+  Shape strides = StridesWithin(data);
   const int64_t stride = strides[axis];
   strides[axis] = 0;
   absl::Status status;
@@ -90,7 +97,7 @@ absl::StatusOr<Places> TuplePlaces(const ReferenceContext& c) {
   const int first_sliced = batch_dims + static_cast<int>(length);
   Places places;
   places.unit = NumElements(Shape(data.dims().subspan(first_sliced)));
-  const Shape strides = DenseStrides(data);
+  const Shape strides = StridesWithin(data);
   const Shape tuples(shape.dims().first(shape.rank() - 1));
   Shape batch_strides;
   for (int d = 0; d < tuples.rank(); ++d) batch_strides.push_back(d < batch_dims ? strides[d] : 0);

@@ -10,9 +10,12 @@ namespace {
 std::atomic<int64_t> count{0};
 }  // namespace
 
-void* operator new(size_t size) {
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
   count.fetch_add(1, std::memory_order_relaxed);
-  if (void* p = std::malloc(size)) return p;
+  return std::malloc(size);
+}
+void* operator new(size_t size) {
+  if (void* p = operator new(size, std::nothrow)) return p;
   std::abort();
 }
 void operator delete(void* p) noexcept { std::free(p); }
