@@ -16,9 +16,9 @@ std::span<const Pass> AllPasses();
 const Pass* FindPass(std::string_view name);  // nullptr when there is none
 
 struct PassSelection {
-  int level = kDefaultLevel;         // passes up to it (Pass::level)
-  std::vector<std::string> only;     // instead of those of the level, in the list's order
-  std::vector<std::string> without;  // but not these
+  int level = kDefaultLevel;              // passes up to it (Pass::level)
+  std::vector<std::string> only = {};     // instead of those of the level, in the list's order
+  std::vector<std::string> without = {};  // but not these
 };
 // UsageError for names that no pass has, and for `without` a pass that planning needs.
 absl::StatusOr<std::vector<Pass>> SelectPasses(const PassSelection& selection);

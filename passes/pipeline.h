@@ -19,8 +19,8 @@ struct CompileOptions {
   std::string device = "cpu:0";  // where nodes without a device of their own go
   int threads = 0;               // team of the compute stream; 0: the device's
   ScheduleGoal schedule = ScheduleGoal::kTime;
-  PassSelection passes;
-  RunPassesOptions running;
+  PassSelection passes = {};
+  RunPassesOptions running = {};
 };
 
 struct CompileResult {

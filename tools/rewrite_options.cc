@@ -55,7 +55,7 @@ absl::Status AddDumps(const RewriteOptions& options, const Graph& input, Compile
   for (size_t i = 0; i + 1 < options.dumps.size(); i += 2) {
     const std::string &pass = options.dumps[i], &folder = options.dumps[i + 1];
     if (pass != "all") {
-      MILLRACE_RETURN_IF_ERROR(Annotate(SelectPasses({.only = {pass}, .without = {}}).status(), "--dump-after"));
+      MILLRACE_RETURN_IF_ERROR(Annotate(SelectPasses({.only = {pass}}).status(), "--dump-after"));
     }
     std::error_code error;
     std::filesystem::create_directories(folder, error);

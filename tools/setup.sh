@@ -28,6 +28,7 @@ packages=$(cat << 'END'
   libbenchmark-dev   | <benchmark/benchmark.h>              | benchmarks
   ? libonnx-testdata | /usr/share/libonnx-testdata/data     | tests: ONNX's conformance suite
   ? python3-jsonschema | python:jsonschema                  | a test: the graph file schema
+  ? valgrind         | valgrind                             | a test: instructions that compiling takes
   ? ccache           | ccache                               | quick rebuilds
   ? mold             | mold                                 | quick links
   ? clang            | clang++                              | fuzz targets (tools/fuzz.sh)

@@ -372,10 +372,11 @@ TEST(Pipeline, SaysWhatTheScheduleCameTo) {
   EXPECT_THAT(nothing.result, HasSubstr("the given one's 16 live bytes; the least there is"));
   const RewriteRecord lowered = record_of(R"(
     input x : f32[1,1]
+    input z : f32[1,1]
     param w : f32[1,64] = init ones
     param v : f32[64,1] = init ones
     a = MatMul(x, w)
-    b = MatMul(x, w)
+    b = MatMul(z, w)
     c = MatMul(a, v)
     d = MatMul(b, v)
     y = Add(c, d)
@@ -411,7 +412,7 @@ TEST(Pipeline, MissingKernelsAreAllNamedWithTheirCounts) {
   TestTarget target;
   target.missing_op = "Relu";
   const absl::Status status =
-      CompileError("input x : f32[1]\na = Relu(x)\nb = Relu(a)\ny = Exp(b)\noutput y", {}, target);
+      CompileError("input x : f32[1]\na = Relu(x)\nb = Exp(a)\ny = Relu(b)\noutput y", {}, target);
   EXPECT_EQ(ExitCode(status), 3);
   EXPECT_EQ(status.message(), "no kernel for cpu:\n  Relu (2 nodes)");
 }
