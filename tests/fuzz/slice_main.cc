@@ -27,7 +27,14 @@ void Run(const std::string& input) {
 
 std::vector<std::string> ReadSeeds(const std::string& folder) {
   std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) paths.push_back(entry);
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    paths.push_back(entry);
+  }
+  if (error || paths.empty()) {
+    std::fprintf(stderr, "%s: no seeds\n", folder.c_str());
+    std::exit(1);
+  }
   std::sort(paths.begin(), paths.end());
   std::vector<std::string> seeds;
   for (const auto& path : paths) {
