@@ -53,7 +53,6 @@ class Coalescer {
       groups_[a].lifetime = lifetimes[a];
     }
     IndexTouches();
-    SumLoads();
   }
 
   void Run() {
@@ -196,13 +195,16 @@ class Coalescer {
   }
 
   // --- Loads ---
+  // By moment, of the groups there are now; kept up to date from then on. Few graphs need them.
   void SumLoads() {
     for (size_t b = 0; b < program_.buffers.size(); ++b) {
       std::vector<int64_t> load(log_.num_moments() + 1, 0);
       for (size_t a = 0; a < allocations_.size(); ++a) {
-        if (allocations_[a].buffer.index != static_cast<int32_t>(b)) continue;
-        load[groups_[a].lifetime.lower] += allocations_[a].size_bytes;
-        load[groups_[a].lifetime.upper] -= allocations_[a].size_bytes;
+        const Group& group = groups_[a];
+        const bool is_root = group.root == static_cast<int32_t>(a);
+        if (!is_root || allocations_[a].buffer.index != static_cast<int32_t>(b)) continue;
+        load[group.lifetime.lower] += allocations_[a].size_bytes;
+        load[group.lifetime.upper] -= allocations_[a].size_bytes;
       }
       for (size_t m = 1; m < load.size(); ++m) load[m] += load[m - 1];
       loads_.emplace_back(load);
@@ -217,33 +219,39 @@ class Coalescer {
     int32_t allocation = 0;
     int64_t shift_bytes = 0;
   };
+  // What merging takes from all moments together with what it adds; `sign` -1 takes it back.
+  void ChangeLoads(int32_t root, std::span<const Part> parts, int64_t sign) {
+    Lifetime hull = groups_[root].lifetime;
+    for (const auto& [a, shift_bytes] : parts) {
+      hull.lower = std::min(hull.lower, groups_[a].lifetime.lower);
+      hull.upper = std::max(hull.upper, groups_[a].lifetime.upper);
+      AddLoad(root, groups_[a].lifetime, -sign * allocations_[a].size_bytes);
+    }
+    AddLoad(root, groups_[root].lifetime, -sign * allocations_[root].size_bytes);
+    AddLoad(root, hull, sign * allocations_[root].size_bytes);
+  }
+
+  // Two of one size, each in use until or from when the other is: never worse.
+  void MergeWhole(int32_t part, int32_t root) {
+    const Part whole{part, 0};
+    if (!loads_.empty()) ChangeLoads(root, std::span(&whole, 1), 1);
+    Merge(part, root, 0);
+  }
+
   // Merges unless that needs more memory at the worst moment.
   bool MergeIfNoWorse(int32_t root, std::span<const Part> parts) {
+    if (loads_.empty()) SumLoads();
     const RangeMaximum& load = loads_[BufferOf(root).index];
     const int32_t end = log_.num_moments();
     const int64_t before = load.Find(0, end).first;
-    Lifetime hull = groups_[root].lifetime;
-    for (const Part& part : parts) {
-      hull.lower = std::min(hull.lower, groups_[part.allocation].lifetime.lower);
-      hull.upper = std::max(hull.upper, groups_[part.allocation].lifetime.upper);
-    }
-    const auto change = [&](int64_t sign) {
-      AddLoad(root, groups_[root].lifetime, -sign * allocations_[root].size_bytes);
-      AddLoad(root, hull, sign * allocations_[root].size_bytes);
-      for (const Part& part : parts) {
-        const int32_t a = part.allocation;
-        AddLoad(root, groups_[a].lifetime, -sign * allocations_[a].size_bytes);
-      }
-    };
-    change(1);
+    ChangeLoads(root, parts, 1);
     if (load.Find(0, end).first > before) {
-      change(-1);
+      ChangeLoads(root, parts, -1);
       return false;
     }
     for (const Part& part : parts) Merge(part.allocation, root, part.shift_bytes);
     return true;
   }
-  bool MergeIfNoWorse(int32_t root, Part part) { return MergeIfNoWorse(root, std::span(&part, 1)); }
 
   // --- Copies ---
   void MergeCopy(int32_t m, const Copy& copy) {
@@ -261,7 +269,8 @@ class Coalescer {
       return;
     }
     if (!TouchesOf(to, birth, birth + 1).empty() && !WritesOver(birth, from, to)) return;
-    if (MergeIfNoWorse(to, {from, 0})) gone_.insert(log_.moments[m].instruction);
+    MergeWhole(from, to);
+    gone_.insert(log_.moments[m].instruction);
   }
 
   // Whether the only instruction of the moment may write `result` over its operand `old`.
@@ -303,7 +312,7 @@ class Coalescer {
       if (other.valid() && PlaceOf(other).allocation == old) return;
     }
     if (!OnlyPairsTouch(launch, traits, pair.output, old)) return;
-    MergeIfNoWorse(old, {result, 0});
+    MergeWhole(result, old);
   }
 
   // --- Views ---
@@ -342,7 +351,13 @@ class Coalescer {
       }
       parts.push_back({a, whole.offset_bytes + view[0].from_bytes});
     }
-    return !parts.empty() && AreAligned(parts) && MergeIfNoWorse(whole.allocation, parts);
+    if (parts.empty() || !AreAligned(parts)) return false;
+    if (kind != ViewKind::kWhole || whole.offset_bytes != 0 ||
+        allocations_[parts[0].allocation].size_bytes != allocations_[whole.allocation].size_bytes) {
+      return MergeIfNoWorse(whole.allocation, parts);
+    }
+    MergeWhole(parts[0].allocation, whole.allocation);
+    return true;
   }
 
   // The inputs, in the output.
