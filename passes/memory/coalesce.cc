@@ -1,11 +1,16 @@
 // All three ways merge one allocation into another, at an offset. What must hold each time is that
 // no byte is overwritten while somebody still reads what it held:
-//  * In place: the operand's last access, and the result's first, are this one instruction.
+//  * In place: the operand's last access, and the result's first, are this one instruction; and all
+//    before it were on its stream, for others may not have ended when it begins.
 //  * Views: nobody writes to what is viewed from the view's birth to its death, and the view's own
 //    bytes have no other writer.
 //  * Copies: from the birth of what is copied until the copy nobody touches where it goes, and
 //  after
 //    the copy nobody writes there while the original lives.
+// Lifetimes are by happens-before (lifetimes.h), so views are right between streams too. Copies are
+// looked at in programs of one stream only. An instruction that goes leaves its stream's waits and
+// records where they are, and so the order of all others.
+//
 // Merged allocations form groups, each in one of them. Of a group are known the accesses of the
 // allocation itself, one by one, and the hull of its other members: enough for the questions, and
 // constant in size. Groups live as long as any of their members, which later merges respect.
@@ -57,7 +62,7 @@ class Coalescer {
 
   void Run() {
     // Later copies first: a loop's last trip leaves its values where the first one found them.
-    for (int32_t m = log_.num_moments(); m-- > 0;) {
+    for (int32_t m = log_.num_moments(); m-- > 0 && program_.streams.size() == 1;) {
       if (const Copy* copy = BodyOf<Copy>(m)) MergeCopy(m, *copy);
     }
     for (int32_t m = 0; m < log_.num_moments(); ++m) {
@@ -78,7 +83,9 @@ class Coalescer {
     Lifetime lifetime;
     Lifetime members = {std::numeric_limits<int32_t>::max(), 0};  // of the others in the group
     int32_t last_member_write = -1;
+    int32_t stream = kNoStream;  // the one that touches it, apart from the session
   };
+  static constexpr int32_t kNoStream = -1, kSeveralStreams = -2;
 
   // --- What is known ---
   template <typename T>
@@ -110,9 +117,15 @@ class Coalescer {
     std::vector<int32_t> next(first_touch_.begin(), first_touch_.end() - 1);
     for (int32_t m = 0; m < log_.num_moments(); ++m) {
       for (const Access& access : log_.AccessesOf(m)) {
-        touches_[next[places_[access.slice.index].allocation]++] = {m, access.writes};
+        const int32_t a = places_[access.slice.index].allocation;
+        touches_[next[a]++] = {m, access.writes};
+        AddStream(groups_[a], log_.moments[m].stream);
       }
     }
+  }
+  static void AddStream(Group& group, int32_t stream) {
+    if (stream == kNoStream || stream == group.stream) return;
+    group.stream = group.stream == kNoStream ? stream : kSeveralStreams;
   }
   std::span<const Touch> TouchesOf(int32_t a) const {
     return std::span(touches_).subspan(first_touch_[a], first_touch_[a + 1] - first_touch_[a]);
@@ -190,6 +203,7 @@ class Coalescer {
       if (touch.writes) to.last_member_write = std::max(to.last_member_write, touch.moment);
     }
     to.last_member_write = std::max(to.last_member_write, from.last_member_write);
+    AddStream(to, from.stream);
     to.lifetime.lower = std::min(to.lifetime.lower, from.lifetime.lower);
     to.lifetime.upper = std::max(to.lifetime.upper, from.lifetime.upper);
   }
@@ -308,6 +322,7 @@ class Coalescer {
     const int32_t result = LoneOf(out), old = WholeOf(in);
     if (result < 0 || old < 0 || result == old || BufferOf(result) != BufferOf(old)) return;
     if (groups_[result].lifetime.lower != m || groups_[old].lifetime.upper != m + 1) return;
+    if (groups_[old].stream != log_.moments[m].stream && groups_[old].stream != kNoStream) return;
     for (SliceId other : launch.outputs) {
       if (other.valid() && PlaceOf(other).allocation == old) return;
     }
@@ -406,7 +421,7 @@ class Coalescer {
 
 void Coalesce(std::span<const Graph* const> graphs, Program& program,
               std::span<const Allocation> allocations, std::vector<SlicePlace>& places) {
-  if (program.streams.size() == 1) Coalescer(graphs, program, allocations, places).Run();
+  Coalescer(graphs, program, allocations, places).Run();
 }
 
 }  // namespace millrace
