@@ -16,6 +16,7 @@
 #include "ops/cpu/cpu_target.h"
 #include "ops/infer.h"
 #include "ops/op_def.h"
+#include "passes/emit_plan.h"
 #include "passes/pipeline.h"
 #include "runtime/cpu/host_machine.h"
 
@@ -67,6 +68,15 @@ void BM_Compile(benchmark::State& state) {
   PerNode(state);
 }
 BENCHMARK(BM_Compile)->Arg(10000)->Arg(100000)->Unit(benchmark::kMillisecond);
+
+// Kernel choice, instructions, memory: the last part of compilation.
+void BM_EmitPlan(benchmark::State& state) {
+  const Graph graph = TowerGraph(state.range(0));
+  const CpuTarget target;
+  for (auto _ : state) MILLRACE_CHECK(EmitProgram(graph, target, {}).ok());
+  PerNode(state);
+}
+BENCHMARK(BM_EmitPlan)->Arg(10000)->Arg(100000)->Unit(benchmark::kMillisecond);
 
 void BM_CheckPlan(benchmark::State& state) {
   const PlanBundle plan = TowerPlan(state.range(0));

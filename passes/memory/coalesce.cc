@@ -1,11 +1,16 @@
 // All three ways merge one allocation into another, at an offset. What must hold each time is that
 // no byte is overwritten while somebody still reads what it held:
-//  * In place: the operand's last access, and the result's first, are this one instruction.
+//  * In place: the operand's last access, and the result's first, are this one instruction; and all
+//    before it were on its stream, for others may not have ended when it begins.
 //  * Views: nobody writes to what is viewed from the view's birth to its death, and the view's own
 //    bytes have no other writer.
 //  * Copies: from the birth of what is copied until the copy nobody touches where it goes, and
 //  after
 //    the copy nobody writes there while the original lives.
+// Lifetimes are by happens-before (lifetimes.h), so views are right between streams too. Copies are
+// looked at in programs of one stream only. An instruction that goes leaves its stream's waits and
+// records where they are, and so the order of all others.
+//
 // Merged allocations form groups, each in one of them. Of a group are known the accesses of the
 // allocation itself, one by one, and the hull of its other members: enough for the questions, and
 // constant in size. Groups live as long as any of their members, which later merges respect.
@@ -53,12 +58,11 @@ class Coalescer {
       groups_[a].lifetime = lifetimes[a];
     }
     IndexTouches();
-    SumLoads();
   }
 
   void Run() {
     // Later copies first: a loop's last trip leaves its values where the first one found them.
-    for (int32_t m = log_.num_moments(); m-- > 0;) {
+    for (int32_t m = log_.num_moments(); m-- > 0 && program_.streams.size() == 1;) {
       if (const Copy* copy = BodyOf<Copy>(m)) MergeCopy(m, *copy);
     }
     for (int32_t m = 0; m < log_.num_moments(); ++m) {
@@ -79,7 +83,9 @@ class Coalescer {
     Lifetime lifetime;
     Lifetime members = {std::numeric_limits<int32_t>::max(), 0};  // of the others in the group
     int32_t last_member_write = -1;
+    int32_t stream = kNoStream;  // the one that touches it, apart from the session
   };
+  static constexpr int32_t kNoStream = -1, kSeveralStreams = -2;
 
   // --- What is known ---
   template <typename T>
@@ -111,9 +117,15 @@ class Coalescer {
     std::vector<int32_t> next(first_touch_.begin(), first_touch_.end() - 1);
     for (int32_t m = 0; m < log_.num_moments(); ++m) {
       for (const Access& access : log_.AccessesOf(m)) {
-        touches_[next[places_[access.slice.index].allocation]++] = {m, access.writes};
+        const int32_t a = places_[access.slice.index].allocation;
+        touches_[next[a]++] = {m, access.writes};
+        AddStream(groups_[a], log_.moments[m].stream);
       }
     }
+  }
+  static void AddStream(Group& group, int32_t stream) {
+    if (stream == kNoStream || stream == group.stream) return;
+    group.stream = group.stream == kNoStream ? stream : kSeveralStreams;
   }
   std::span<const Touch> TouchesOf(int32_t a) const {
     return std::span(touches_).subspan(first_touch_[a], first_touch_[a + 1] - first_touch_[a]);
@@ -191,18 +203,22 @@ class Coalescer {
       if (touch.writes) to.last_member_write = std::max(to.last_member_write, touch.moment);
     }
     to.last_member_write = std::max(to.last_member_write, from.last_member_write);
+    AddStream(to, from.stream);
     to.lifetime.lower = std::min(to.lifetime.lower, from.lifetime.lower);
     to.lifetime.upper = std::max(to.lifetime.upper, from.lifetime.upper);
   }
 
   // --- Loads ---
+  // By moment, of the groups there are now; kept up to date from then on. Few graphs need them.
   void SumLoads() {
     for (size_t b = 0; b < program_.buffers.size(); ++b) {
       std::vector<int64_t> load(log_.num_moments() + 1, 0);
       for (size_t a = 0; a < allocations_.size(); ++a) {
-        if (allocations_[a].buffer.index != static_cast<int32_t>(b)) continue;
-        load[groups_[a].lifetime.lower] += allocations_[a].size_bytes;
-        load[groups_[a].lifetime.upper] -= allocations_[a].size_bytes;
+        const Group& group = groups_[a];
+        const bool is_root = group.root == static_cast<int32_t>(a);
+        if (!is_root || allocations_[a].buffer.index != static_cast<int32_t>(b)) continue;
+        load[group.lifetime.lower] += allocations_[a].size_bytes;
+        load[group.lifetime.upper] -= allocations_[a].size_bytes;
       }
       for (size_t m = 1; m < load.size(); ++m) load[m] += load[m - 1];
       loads_.emplace_back(load);
@@ -217,33 +233,39 @@ class Coalescer {
     int32_t allocation = 0;
     int64_t shift_bytes = 0;
   };
+  // What merging takes from all moments together with what it adds; `sign` -1 takes it back.
+  void ChangeLoads(int32_t root, std::span<const Part> parts, int64_t sign) {
+    Lifetime hull = groups_[root].lifetime;
+    for (const auto& [a, shift_bytes] : parts) {
+      hull.lower = std::min(hull.lower, groups_[a].lifetime.lower);
+      hull.upper = std::max(hull.upper, groups_[a].lifetime.upper);
+      AddLoad(root, groups_[a].lifetime, -sign * allocations_[a].size_bytes);
+    }
+    AddLoad(root, groups_[root].lifetime, -sign * allocations_[root].size_bytes);
+    AddLoad(root, hull, sign * allocations_[root].size_bytes);
+  }
+
+  // Two of one size, each in use until or from when the other is: never worse.
+  void MergeWhole(int32_t part, int32_t root) {
+    const Part whole{part, 0};
+    if (!loads_.empty()) ChangeLoads(root, std::span(&whole, 1), 1);
+    Merge(part, root, 0);
+  }
+
   // Merges unless that needs more memory at the worst moment.
   bool MergeIfNoWorse(int32_t root, std::span<const Part> parts) {
+    if (loads_.empty()) SumLoads();
     const RangeMaximum& load = loads_[BufferOf(root).index];
     const int32_t end = log_.num_moments();
     const int64_t before = load.Find(0, end).first;
-    Lifetime hull = groups_[root].lifetime;
-    for (const Part& part : parts) {
-      hull.lower = std::min(hull.lower, groups_[part.allocation].lifetime.lower);
-      hull.upper = std::max(hull.upper, groups_[part.allocation].lifetime.upper);
-    }
-    const auto change = [&](int64_t sign) {
-      AddLoad(root, groups_[root].lifetime, -sign * allocations_[root].size_bytes);
-      AddLoad(root, hull, sign * allocations_[root].size_bytes);
-      for (const Part& part : parts) {
-        const int32_t a = part.allocation;
-        AddLoad(root, groups_[a].lifetime, -sign * allocations_[a].size_bytes);
-      }
-    };
-    change(1);
+    ChangeLoads(root, parts, 1);
     if (load.Find(0, end).first > before) {
-      change(-1);
+      ChangeLoads(root, parts, -1);
       return false;
     }
     for (const Part& part : parts) Merge(part.allocation, root, part.shift_bytes);
     return true;
   }
-  bool MergeIfNoWorse(int32_t root, Part part) { return MergeIfNoWorse(root, std::span(&part, 1)); }
 
   // --- Copies ---
   void MergeCopy(int32_t m, const Copy& copy) {
@@ -261,7 +283,8 @@ class Coalescer {
       return;
     }
     if (!TouchesOf(to, birth, birth + 1).empty() && !WritesOver(birth, from, to)) return;
-    if (MergeIfNoWorse(to, {from, 0})) gone_.insert(log_.moments[m].instruction);
+    MergeWhole(from, to);
+    gone_.insert(log_.moments[m].instruction);
   }
 
   // Whether the only instruction of the moment may write `result` over its operand `old`.
@@ -299,11 +322,12 @@ class Coalescer {
     const int32_t result = LoneOf(out), old = WholeOf(in);
     if (result < 0 || old < 0 || result == old || BufferOf(result) != BufferOf(old)) return;
     if (groups_[result].lifetime.lower != m || groups_[old].lifetime.upper != m + 1) return;
+    if (groups_[old].stream != log_.moments[m].stream && groups_[old].stream != kNoStream) return;
     for (SliceId other : launch.outputs) {
       if (other.valid() && PlaceOf(other).allocation == old) return;
     }
     if (!OnlyPairsTouch(launch, traits, pair.output, old)) return;
-    MergeIfNoWorse(old, {result, 0});
+    MergeWhole(result, old);
   }
 
   // --- Views ---
@@ -342,7 +366,13 @@ class Coalescer {
       }
       parts.push_back({a, whole.offset_bytes + view[0].from_bytes});
     }
-    return !parts.empty() && AreAligned(parts) && MergeIfNoWorse(whole.allocation, parts);
+    if (parts.empty() || !AreAligned(parts)) return false;
+    if (kind != ViewKind::kWhole || whole.offset_bytes != 0 ||
+        allocations_[parts[0].allocation].size_bytes != allocations_[whole.allocation].size_bytes) {
+      return MergeIfNoWorse(whole.allocation, parts);
+    }
+    MergeWhole(parts[0].allocation, whole.allocation);
+    return true;
   }
 
   // The inputs, in the output.
@@ -391,7 +421,7 @@ class Coalescer {
 
 void Coalesce(std::span<const Graph* const> graphs, Program& program,
               std::span<const Allocation> allocations, std::vector<SlicePlace>& places) {
-  if (program.streams.size() == 1) Coalescer(graphs, program, allocations, places).Run();
+  Coalescer(graphs, program, allocations, places).Run();
 }
 
 }  // namespace millrace

@@ -29,8 +29,7 @@ struct SlicePlace {
   int64_t offset_bytes = 0;
 };
 
-// Of a program with one stream; others are left as they are. Allocations that became parts of
-// others are no slice's any more.
+// Allocations that became parts of others are no slice's any more.
 void Coalesce(std::span<const Graph* const> graphs, Program& program,
               std::span<const Allocation> allocations, std::vector<SlicePlace>& places);
 

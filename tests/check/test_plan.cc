@@ -211,6 +211,9 @@ OpTraitsTable TestTraits() {
   OpTraitsTable traits;
   traits["Fn"] = {};
   traits["InPlace"].in_place = {{0, 0}};
+  traits["Whole"].view = ViewKind::kWhole;
+  traits["Join"].view = ViewKind::kJoin;
+  traits["Split"].view = ViewKind::kSplit;
   traits["Random"].deterministic = false;
   traits["Effect"].has_effects = true;
   traits["HostIn"].host_inputs = {0};

@@ -76,8 +76,8 @@ class TestProgram {
   std::map<std::string, SliceId, std::less<>> slices_;
 };
 
-// Ops: Fn (pure), InPlace (output 0 over input 0), Random, Effect, HostIn (input 0 on the host),
-// Dyn (by HostCall), If, Loop, Scan, comm.*.
+// Ops: Fn (pure), InPlace (output 0 over input 0), Whole, Join and Split (views), Random, Effect,
+// HostIn (input 0 on the host), Dyn (by HostCall), If, Loop, Scan, comm.*.
 OpTraitsTable TestTraits();
 
 class TestPlan {
