@@ -1,6 +1,7 @@
 #include "passes/schedule/choose_streams.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "graph/control_flow.h"
@@ -84,7 +85,8 @@ void SetTaskCosts(const Graph& graph, const Target& target, const DeviceSpec& de
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     ScheduleTask& task = problem.tasks[n];
     const ScheduleTask cost = CostOfNode(graph, NodeId(n), kernels);
-    task.time_us = cost.time_us + (device.kind == "cpu" ? device.launch_overhead_us : 0);
+    const double time_us = std::isfinite(cost.time_us) ? cost.time_us : 0;
+    task.time_us = time_us + (device.kind == "cpu" ? device.launch_overhead_us : 0);
     task.compute_use = cost.compute_use;
     task.memory_use = cost.memory_use;
   }

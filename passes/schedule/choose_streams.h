@@ -35,7 +35,7 @@ StreamCosts StreamCostsOf(const DeviceSpec& device);
 
 // Sets the tasks' times and uses to those of the kernels that the emitter takes, run by teams of
 // `threads`. Of a node with bodies: all tasks of the costlier one, as often as is known. Nodes
-// without a kernel, or whose sizes are not known, take no time.
+// without a kernel, and those on a device without the rates they need, take no time.
 void SetTaskCosts(const Graph& graph, const Target& target, const DeviceSpec& device, int threads,
                   const KnownCosts& known, ScheduleProblem& problem);
 

@@ -392,24 +392,24 @@ absl::Status CompileError(std::string_view text, const CompileOptions& options =
 
 constexpr char kSmall[] = "input x : f32[64]\ny = Relu(x)\noutput y";
 
+TEST(Pipeline, TooLittleMemoryIsInfeasibleAndSaysWhatIsNeeded) {
+  const absl::Status status = CompileError(kSmall, {}, TestTarget(), /*memory_bytes=*/383);
+  EXPECT_EQ(ExitCode(status), 4);
+  EXPECT_THAT(status.message(), HasSubstr("the smallest memory that works is 384 bytes"));
+  EXPECT_TRUE(CompileError(kSmall, {}, TestTarget(), 384).ok());
+}
+
 TEST(Pipeline, StreamsAreForTime) {
   CompileOptions options;
   options.streams = 2;
   options.schedule = ScheduleGoal::kMemory;
   EXPECT_EQ(ExitCode(CompileError("input x : f32[1]\ny = Relu(x)\noutput y", options)), 2);
   options.schedule = ScheduleGoal::kTime;
-  const auto result = Compile(Parse("input x : f32[1]\ny = Relu(x)\noutput y"), TestMachine(),
+  const auto result = Compile(TypedGraph("input x : f32[1]\ny = Relu(x)\noutput y"), TestMachine(),
                               TestTarget(), options);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->plan.programs[0].streams.size(), 1u);  // nothing to run side by side
   EXPECT_THAT(result->records.back().result, HasSubstr("more gain nothing"));
-}
-
-TEST(Pipeline, TooLittleMemoryIsInfeasibleAndSaysWhatIsNeeded) {
-  const absl::Status status = CompileError(kSmall, {}, TestTarget(), /*memory_bytes=*/383);
-  EXPECT_EQ(ExitCode(status), 4);
-  EXPECT_THAT(status.message(), HasSubstr("the smallest memory that works is 384 bytes"));
-  EXPECT_TRUE(CompileError(kSmall, {}, TestTarget(), 384).ok());
 }
 
 TEST(Pipeline, RequestsItCannotHonourAreRefused) {
