@@ -1,8 +1,9 @@
 // Emission. Each value has at most one slice in device memory and one in host memory, made when
 // first needed: where its node writes it, or by a Copy right after it came to be (or a second load,
-// for values the session fills). All instructions are on one stream, so order alone makes every
-// read right; the checker proves it all the same. When all instructions stand, passes/plan_memory.h
-// says where allocations lie, and which of them need not exist.
+// for values the session fills). On one stream order alone makes every read right; several are made
+// to wait for each other when all instructions stand (passes/schedule/sync_streams.h); the checker
+// proves it all the same. Then passes/plan_memory.h says where allocations lie, and which of them
+// need not exist.
 //
 // Three things need care. A branch's outputs must lie on the call's output bytes: the branch's last
 // writer of each writes there directly when it can, through a Copy when the branch returns one of
@@ -21,6 +22,7 @@
 #include "graph/strings.h"
 #include "ops/op_def.h"
 #include "passes/plan_memory.h"
+#include "passes/schedule/sync_streams.h"
 #include "passes/variant_memo.h"
 
 namespace millrace {
@@ -29,11 +31,20 @@ namespace {
 class Emitter {
  public:
   Emitter(const Graph& graph, const Target& target, const EmitOptions& options)
-      : variants_(target), graphs_(FlattenGraphs(graph)), on_cpu_(options.device_kind == "cpu") {
+      : options_(options),
+        variants_(target),
+        graphs_(FlattenGraphs(graph)),
+        on_cpu_(options.device_kind == "cpu") {
     program_.name = "main";
     program_.device_kind = options.device_kind;
     program_.device_index = options.device_index;
     program_.streams.push_back({"main", StreamKind::kCompute, options.threads, 0});
+    for (const int32_t stream : options.stream_of_node) {
+      while (std::ssize(program_.streams) <= stream) {
+        program_.streams.push_back(
+            {StrCat("side", program_.streams.size()), StreamKind::kCompute, options.threads, 0});
+      }
+    }
     program_.buffers.push_back({"arena", MemorySpace::kDevice, 0});
     program_.buffers.push_back({"host", MemorySpace::kHost, 0});
     for (const Graph* g : graphs_) {
@@ -52,10 +63,19 @@ class Emitter {
     program_.segments.push_back({"step", 0, {}});
     program_.step.push_back({segment_, 0});
     SaveOldVersions(graph);
-    for (size_t n = 0; n < graph.nodes.size(); ++n) EmitNode(0, NodeId(n));
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      if (!options_.stream_of_node.empty()) stream_ = StreamId(options_.stream_of_node[n]);
+      EmitNode(0, NodeId(n));
+    }
+    stream_ = StreamId(0);
     EmitOutputs(graph);
     EmitUpdates(graph);
     MILLRACE_RETURN_IF_ERROR(UnsupportedOps());
+    if (program_.streams.size() > 1) {
+      std::vector<int32_t> allocation_of_slice;
+      for (const SlicePlace& place : places_) allocation_of_slice.push_back(place.allocation);
+      SyncStreams(graphs_, allocation_of_slice, program_);
+    }
     MILLRACE_RETURN_IF_ERROR(PlanMemory(graphs_, program_, allocations_, places_));
     return std::move(program_);
   }
@@ -142,7 +162,7 @@ class Emitter {
   }
 
   void Append(InstructionBody body) {
-    program_.segments[segment_.index].instructions.push_back({StreamId(0), std::move(body)});
+    program_.segments[segment_.index].instructions.push_back({stream_, std::move(body)});
   }
 
   // --- Nodes ---
@@ -434,12 +454,14 @@ class Emitter {
     return BadInputError(message);
   }
 
+  const EmitOptions& options_;
   VariantMemo variants_;
   const std::vector<const Graph*> graphs_;
   absl::flat_hash_map<const Graph*, int32_t> graph_index_;
   const bool on_cpu_;
   Program program_;
   SegmentId segment_;                     // instructions are appended here
+  StreamId stream_ = StreamId(0);         // and run on this one
   std::vector<std::vector<Home>> homes_;  // by graph and value
   std::vector<Allocation> allocations_;
   std::vector<SlicePlace> places_;  // by slice

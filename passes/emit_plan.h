@@ -1,10 +1,12 @@
-// The emitter: turns a scheduled graph into the program of one device: one stream, program order,
-// values packed into memory by their lifetimes, with control flow, host operands, values of unknown
-// size and in-step updates.
+// The emitter: turns a scheduled graph into the program of one device: nodes in program order on
+// their streams, values packed into memory by their lifetimes, with control flow, host operands,
+// values of unknown size and in-step updates.
 #ifndef MILLRACE_PASSES_EMIT_PLAN_H_
 #define MILLRACE_PASSES_EMIT_PLAN_H_
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "graph/graph.h"
 #include "graph/plan.h"
@@ -16,7 +18,10 @@ namespace millrace {
 struct EmitOptions {
   std::string device_kind = "cpu";
   int64_t device_index = 0;
-  int threads = 1;  // of the one compute stream
+  int threads = 1;  // of each compute stream
+  // By node of the outermost graph, from 0; empty: all on stream 0. Nodes are issued in graph
+  // order.
+  std::vector<int32_t> stream_of_node = {};
 };
 
 // `graph` is inferred, verified, and has no constants in nested graphs. BadInputError naming every

@@ -6,6 +6,7 @@
 #include "ops/infer.h"
 #include "passes/emit_plan.h"
 #include "passes/pass_list.h"
+#include "passes/schedule/choose_streams.h"
 
 namespace millrace {
 namespace {
@@ -45,6 +46,28 @@ absl::StatusOr<RewriteRecord> ScheduleForMemory(Graph& graph) {
                                peaks.after_bytes, "; ", bound)
                       : StrCat("no order was found with a lower peak than the given one's ",
                                peaks.before_bytes, " live bytes; ", bound);
+  return record;
+}
+
+// What came of it is recorded likewise.
+absl::StatusOr<RewriteRecord> ChooseAndSpread(Graph& graph, const Target& target,
+                                              const DeviceSpec& device,
+                                              const CompileOptions& options, EmitOptions& emit) {
+  if (options.schedule == ScheduleGoal::kMemory) {
+    return UsageError("an order for memory is one for one stream; ask for one or the other");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(SpreadGraph spread, SpreadOverStreams(graph, target, device,
+                                                                  {.max_streams = options.streams,
+                                                                   .threads = emit.threads}));
+  MILLRACE_RETURN_IF_ERROR(VerifyGraphAfter(graph, "streams"));
+  emit.threads = spread.threads;
+  emit.stream_of_node = std::move(spread.stream_of_node);
+  RewriteRecord record = {"streams", "spread", {}, "", spread.num_streams > 1};
+  record.result = record.applied
+                      ? StrCat("a step on ", spread.num_streams, " streams: ", spread.one_stream_us,
+                               " -> ", spread.streams_us, " us")
+                      : StrCat("one stream takes ", spread.one_stream_us,
+                               " us a step by the cost model, and more gain nothing");
   return record;
 }
 
@@ -104,6 +127,11 @@ absl::StatusOr<CompileResult> Compile(Graph graph, const MachineSpec& machine, c
   emit.device_kind = kind;
   emit.device_index = index;
   emit.threads = options.threads > 0 ? options.threads : device.spec->threads;
+  if (options.streams > 1) {
+    MILLRACE_ASSIGN_OR_RETURN(RewriteRecord record,
+                              ChooseAndSpread(graph, target, *device.spec, options, emit));
+    result.records.push_back(std::move(record));
+  }
   MILLRACE_ASSIGN_OR_RETURN(Program program, EmitProgram(graph, target, emit));
   MILLRACE_RETURN_IF_ERROR(CheckFits(program, device));
 

@@ -17,7 +17,8 @@ namespace millrace {
 
 struct CompileOptions {
   std::string device = "cpu:0";  // where nodes without a device of their own go
-  int threads = 0;               // team of the compute stream; 0: the device's
+  int threads = 0;               // of the device that its compute streams may use; 0: all
+  int streams = 1;               // at most so many, where the cost model says that they pay
   ScheduleGoal schedule = ScheduleGoal::kTime;
   PassSelection passes = {};
   RunPassesOptions running = {};
@@ -33,9 +34,9 @@ absl::StatusOr<std::vector<RewriteRecord>> RewriteGraph(Graph& graph, const Mach
                                                         const Target& target,
                                                         const CompileOptions& options = {});
 
-// `graph` is inferred and verified. UsageError: a device the machine lacks; BadInputError: an op
-// the target has no kernel for (all of them named); InfeasibleError: more memory than the device
-// has, with the bytes needed.
+// `graph` is inferred and verified. UsageError: a device the machine lacks, or several streams for
+// a graph ordered for memory; BadInputError: an op the target has no kernel for (all of them
+// named); InfeasibleError: more memory than the device has, with the bytes needed.
 absl::StatusOr<CompileResult> Compile(Graph graph, const MachineSpec& machine, const Target& target,
                                       const CompileOptions& options = {});
 

@@ -35,6 +35,8 @@ void AddPlanningOptions(OptionList& list, PlanningOptions& options) {
   list.Repeated("--set", "N=8", options.sets, "Bind a symbol of the graph");
   list.Text("--device", "DEVICE", options.device, "Where nodes run [cpu:0]");
   list.Count("--threads", options.threads, 1, 1024, "Threads of the device [all it has]");
+  list.Count("--streams", options.streams, 1, 64,
+             "At most so many compute streams, where they pay [1]");
   list.Text("--schedule", "GOAL", options.schedule,
             "Order nodes for: time, or memory (least live at once) [time]");
   list.Text("--machine", "FILE", options.machine, "Machine to plan for [this one]");
@@ -59,6 +61,7 @@ absl::StatusOr<CompileOptions> ToCompileOptions(const PlanningOptions& options,
   CompileOptions compile;
   if (!options.device.empty()) compile.device = options.device;
   compile.threads = options.threads;
+  compile.streams = std::max(1, options.streams);
   if (!options.schedule.empty()) {
     const absl::StatusOr<ScheduleGoal> goal = ParseScheduleGoal(options.schedule);
     if (!goal.ok()) return Annotate(goal.status(), "--schedule");
@@ -149,6 +152,7 @@ absl::StatusOr<PlanForMachine> LoadOrCompile(const PlanningOptions& options,
                         : !options.device.empty()   ? "--device"
                         : options.threads != 0      ? "--threads"
                         : !options.schedule.empty() ? "--schedule"
+                        : options.streams != 0      ? "--streams"
                         : options.cpu_devices != 0  ? "--cpu-devices"
                                                     : options.rewrites.Given();
   if (refused != nullptr) {

@@ -21,6 +21,7 @@ struct PlanningOptions {
   std::string device;             // empty: "cpu:0"
   int threads = 0;                // 0: the device's
   std::string schedule;           // "time" or "memory"; empty: "time"
+  int streams = 0;                // at most so many; 0: one
   std::vector<std::string> sets;  // "N=8"
   RewriteOptions rewrites;
   bool needs_weights = false;  // no option: weight files are looked at before any work is done
@@ -51,7 +52,7 @@ absl::StatusOr<RewrittenGraph> RewriteFile(const PlanningOptions& options);
 
 // A plan file as it is, with this machine split into the cpu devices it names; or a graph file
 // compiled. UsageError for options that a finished plan could not honour (--set, --device,
-// --threads, --schedule, --cpu-devices).
+// --threads, --schedule, --streams, --cpu-devices).
 absl::StatusOr<PlanForMachine> LoadOrCompile(const PlanningOptions& options, const ModelFile& file);
 
 }  // namespace millrace

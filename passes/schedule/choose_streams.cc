@@ -1,8 +1,11 @@
 #include "passes/schedule/choose_streams.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "graph/control_flow.h"
+#include "graph/node_order.h"
 #include "ops/op_def.h"
 
 namespace millrace {
@@ -82,7 +85,8 @@ void SetTaskCosts(const Graph& graph, const Target& target, const DeviceSpec& de
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     ScheduleTask& task = problem.tasks[n];
     const ScheduleTask cost = CostOfNode(graph, NodeId(n), kernels);
-    task.time_us = cost.time_us + (device.kind == "cpu" ? device.launch_overhead_us : 0);
+    const double time_us = std::isfinite(cost.time_us) ? cost.time_us : 0;
+    task.time_us = time_us + (device.kind == "cpu" ? device.launch_overhead_us : 0);
     task.compute_use = cost.compute_use;
     task.memory_use = cost.memory_use;
   }
@@ -108,6 +112,26 @@ StreamChoice ChooseStreams(const Graph& graph, const Target& target, const Devic
     best.threads = std::max(1, threads);
   }
   return best;
+}
+
+absl::StatusOr<SpreadGraph> SpreadOverStreams(Graph& graph, const Target& target,
+                                              const DeviceSpec& device,
+                                              const ChooseStreamsOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(ScheduleProblem problem, ScheduleProblemOf(graph));
+  const StreamChoice choice = ChooseStreams(graph, target, device, options, std::move(problem));
+  const StreamAssignment& assignment = choice.plan.assignment;
+  SpreadGraph spread = {.stream_of_node = {},
+                        .num_streams = choice.plan.num_streams,
+                        .threads = choice.threads,
+                        .one_stream_us = choice.one_stream_us,
+                        .streams_us = choice.plan.shared_us};
+  std::vector<NodeId> order;
+  for (const int32_t task : assignment.order) {
+    order.push_back(NodeId(task));
+    spread.stream_of_node.push_back(assignment.stream[task]);
+  }
+  ReorderNodes(graph, order);
+  return spread;
 }
 
 }  // namespace millrace

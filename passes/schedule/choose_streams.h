@@ -3,9 +3,11 @@
 #define MILLRACE_PASSES_SCHEDULE_CHOOSE_STREAMS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "graph/graph.h"
 #include "graph/machine.h"
+#include "graph/status.h"
 #include "graph/target.h"
 #include "passes/cost_model.h"
 #include "passes/schedule/schedule_problem.h"
@@ -33,7 +35,7 @@ StreamCosts StreamCostsOf(const DeviceSpec& device);
 
 // Sets the tasks' times and uses to those of the kernels that the emitter takes, run by teams of
 // `threads`. Of a node with bodies: all tasks of the costlier one, as often as is known. Nodes
-// without a kernel, or whose sizes are not known, take no time.
+// without a kernel, and those on a device without the rates they need, take no time.
 void SetTaskCosts(const Graph& graph, const Target& target, const DeviceSpec& device, int threads,
                   const KnownCosts& known, ScheduleProblem& problem);
 
@@ -42,6 +44,20 @@ void SetTaskCosts(const Graph& graph, const Target& target, const DeviceSpec& de
 // streams are smaller teams, and so slower tasks. `problem` is the graph's.
 StreamChoice ChooseStreams(const Graph& graph, const Target& target, const DeviceSpec& device,
                            const ChooseStreamsOptions& options, ScheduleProblem problem);
+
+// A graph whose nodes are in the order in which they are issued.
+struct SpreadGraph {
+  std::vector<int32_t> stream_of_node;
+  int32_t num_streams = 1;
+  int threads = 1;           // of each stream's team
+  double one_stream_us = 0;  // what one stream would take
+  double streams_us = 0;     // what these take
+};
+
+// ChooseStreams for a graph, done: puts its nodes in that order.
+absl::StatusOr<SpreadGraph> SpreadOverStreams(Graph& graph, const Target& target,
+                                              const DeviceSpec& device,
+                                              const ChooseStreamsOptions& options);
 
 }  // namespace millrace
 

@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-constexpr double kSlack = 1e-9;  // relative: sums in another order are no better schedule
+constexpr double kNoBetter = 1e-9;  // relative: sums in another order are no better schedule
 
 class MakespanSearch {
  public:
@@ -65,7 +65,7 @@ class MakespanSearch {
       }
       bound = std::max(bound, start + to_end_us_[t]);
     }
-    return bound >= best_us_ * (1 - kSlack);
+    return bound >= best_us_ * (1 - kNoBetter);
   }
 
   void Extend(size_t num_done, double last_start_us, double makespan_us) {

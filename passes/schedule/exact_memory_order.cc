@@ -23,11 +23,11 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kStateWork = 100;  // of putting one into the table and the queue
-constexpr int64_t kTaskWork = 4;     // of looking at one task or value
+constexpr int64_t kLookWork = 4;     // of looking at one task or value
 
-class Search {
+class DownsetSearch {
  public:
-  explicit Search(const LifetimeProblem& problem)
+  explicit DownsetSearch(const LifetimeProblem& problem)
       : problem_(problem),
         all_((problem.num_tasks() == 64 ? 0 : uint64_t{1} << problem.num_tasks()) - 1) {
     for (int32_t v = 0; v < problem.num_values(); ++v) {
@@ -45,7 +45,8 @@ class Search {
   ExactMemoryOrder Run(const ExactMemoryLimits& limits) {
     below_bytes_ = limits.below_bytes;
     int64_t live = 0;
-    for (const OrderedValue& value : problem_.values) live += value.from_start ? value.size_bytes : 0;
+    for (const OrderedValue& value : problem_.values)
+      live += value.from_start ? value.size_bytes : 0;
     const int64_t lowest = std::max(limits.good_enough_bytes, LowestPeakOfAnyTask(problem_));
     Reach({.done = 0, .live_bytes = live, .peak_bytes = lowest}, /*tasks_done=*/0);
     while (!queue_.empty()) {
@@ -111,7 +112,7 @@ class Search {
       const OrderedValue& value = problem_.values[v];
       if (!value.from_start && (users_[v] & state.done) == 0) next.live_bytes += value.size_bytes;
       if (!value.is_kept && (users_[v] & ~next.done) == 0) closed += value.size_bytes;
-      work_ += kTaskWork;
+      work_ += kLookWork;
     }
     next.peak_bytes = std::max(next.peak_bytes, next.live_bytes + problem_.workspace_bytes[task]);
     next.live_bytes -= closed;
@@ -122,7 +123,7 @@ class Search {
     next_.clear();
     for (uint64_t rest = all_ & ~state.done; rest != 0; rest &= rest - 1) {
       const int task = std::countr_zero(rest);
-      work_ += kTaskWork;
+      work_ += kLookWork;
       if ((before_[task] & ~state.done) != 0) continue;
       next_.push_back(After(state, index, task));
       const State& next = next_.back();
@@ -161,7 +162,7 @@ class Search {
 ExactMemoryOrder FindExactMemoryOrder(const LifetimeProblem& problem,
                                       const ExactMemoryLimits& limits, int64_t& work) {
   if (problem.num_tasks() > kMaxExactTasks) return {};
-  Search search(problem);
+  DownsetSearch search(problem);
   ExactMemoryOrder found = search.Run(limits);
   work += search.work();
   return found;

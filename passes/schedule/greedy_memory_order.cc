@@ -19,14 +19,14 @@ namespace {
 
 constexpr size_t kMaxFollowed = 64;  // successors: beyond tasks with more nobody looks
 
-struct Segment {
+struct TaskSegment {
   int64_t hill_bytes = 0;    // above what is live before
   int64_t valley_bytes = 0;  // the same, after it
   int32_t task = 0;          // first
 
   bool grows() const { return valley_bytes > 0; }
   // Whether it goes later than the other one.
-  bool operator<(const Segment& other) const {
+  bool operator<(const TaskSegment& other) const {
     if (grows() != other.grows()) return grows();
     const int64_t key = grows() ? valley_bytes - hill_bytes : hill_bytes;
     const int64_t other_key = grows() ? other.valley_bytes - other.hill_bytes : other.hill_bytes;
@@ -58,10 +58,10 @@ class Greedy {
       if (waits_for_[t] == 0) Offer(t);
     }
     while (!heap_.empty()) {
-      const Segment seen = heap_.top();
+      const TaskSegment seen = heap_.top();
       heap_.pop();
       if (is_done_[seen.task]) continue;
-      const Segment now = Look(seen.task);
+      const TaskSegment now = Look(seen.task);
       if (now < seen) {
         heap_.push(now);
         continue;
@@ -95,8 +95,8 @@ class Greedy {
   }
 
   // The segment of a ready task; its tasks are the first valley_length_ of path_.
-  Segment Look(int32_t first) {
-    Segment best{.valley_bytes = std::numeric_limits<int64_t>::max(), .task = first};
+  TaskSegment Look(int32_t first) {
+    TaskSegment best{.valley_bytes = std::numeric_limits<int64_t>::max(), .task = first};
     path_.clear();
     fresh_.assign(1, first);
     int64_t live = 0, hill = 0;
@@ -190,7 +190,7 @@ class Greedy {
   std::vector<int32_t> to_come_;      // by value: how many users
   std::vector<int64_t> sum_to_come_;  // by value: of their numbers, which names the last one
   std::vector<uint8_t> is_done_;      // by task
-  std::priority_queue<Segment> heap_;
+  std::priority_queue<TaskSegment> heap_;
   std::vector<int32_t> path_, fresh_, tried_, changed_;  // scratch
   int32_t valley_length_ = 0;
 };

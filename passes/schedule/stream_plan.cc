@@ -24,7 +24,7 @@ namespace millrace {
 namespace {
 
 constexpr double kSlack = 1e-9;  // relative
-constexpr int64_t kTaskWork = 60;
+constexpr int64_t kPlaceWork = 60;
 constexpr int64_t kMaxIdleTries = 3000;  // in a row that lower nothing
 
 // Times and lists, so that the problem may be turned around.
@@ -165,7 +165,7 @@ class StreamAssigner {
     problems_[1] = {.before = backwards.before, .after = backwards.after};
     for (const ScheduleTask& task : problem.tasks) problems_[0].time_us.push_back(task.time_us);
     problems_[1].time_us.assign(problems_[0].time_us.rbegin(), problems_[0].time_us.rend());
-    pass_work_ = kTaskWork * options.num_streams * static_cast<int64_t>(problem.tasks.size()) + 1;
+    pass_work_ = kPlaceWork * options.num_streams * static_cast<int64_t>(problem.tasks.size()) + 1;
     best_.num_streams = options.num_streams;
     current_ = best_.assignment;
     current_us_ = best_.makespan_us;

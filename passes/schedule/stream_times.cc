@@ -52,7 +52,7 @@ double MakespanOf(const ScheduleProblem& problem, const StreamAssignment& assign
 
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kNotYet = std::numeric_limits<double>::infinity();
 
 // Plays the streams. Between two moments at which a task starts or ends, all that run progress at
 // one speed.
@@ -77,7 +77,7 @@ class SharedPlayer {
   double Play() {
     double now = 0;
     for (size_t ended = 0; ended < problem_.tasks.size();) {
-      double next = kNever;
+      double next = kNotYet;
       for (Stream& s : streams_) {
         if (!s.is_running && s.at < s.tasks.size()) {
           const double start = StartOf(s);
@@ -117,12 +117,12 @@ class SharedPlayer {
     double left_us = 0;  // of the running task, at full speed
   };
 
-  // kNever as long as something it waits for has not ended.
+  // kNotYet as long as something it waits for has not ended.
   double StartOf(const Stream& s) const {
     const int32_t task = s.tasks[s.at];
     double start = s.issued_us[s.at];
     for (const int32_t b : before_[task]) {
-      if (end_us_[b] < 0) return kNever;
+      if (end_us_[b] < 0) return kNotYet;
       const bool waits = assignment_.stream[b] != assignment_.stream[task];
       start = std::max(start, end_us_[b] + (waits ? costs_.event_us : 0));
     }

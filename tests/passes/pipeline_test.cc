@@ -399,6 +399,19 @@ TEST(Pipeline, TooLittleMemoryIsInfeasibleAndSaysWhatIsNeeded) {
   EXPECT_TRUE(CompileError(kSmall, {}, TestTarget(), 384).ok());
 }
 
+TEST(Pipeline, StreamsAreForTime) {
+  CompileOptions options;
+  options.streams = 2;
+  options.schedule = ScheduleGoal::kMemory;
+  EXPECT_EQ(ExitCode(CompileError("input x : f32[1]\ny = Relu(x)\noutput y", options)), 2);
+  options.schedule = ScheduleGoal::kTime;
+  const auto result = Compile(TypedGraph("input x : f32[1]\ny = Relu(x)\noutput y"), TestMachine(),
+                              TestTarget(), options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->plan.programs[0].streams.size(), 1u);  // nothing to run side by side
+  EXPECT_THAT(result->records.back().result, HasSubstr("more gain nothing"));
+}
+
 TEST(Pipeline, RequestsItCannotHonourAreRefused) {
   CompileOptions on_cpu;
   EXPECT_EQ(ExitCode(CompileError("input x : f32[1]\ny = Relu(x) device \"cuda:0\"\noutput y")), 2);

@@ -33,6 +33,7 @@ class ScratchTarget : public Target {
     variant.in_layouts.resize(query.inputs.size(), Layout::kStrided);
     variant.out_layouts.resize(query.outputs.size(), Layout::kStrided);
     variant.scratch_bytes = 72;
+    variant.time_us = 10;  // so that streams pay
     return {variant};
   }
 
@@ -104,18 +105,22 @@ TEST(Memory, RandomGraphsRunAsTheyMean) {
   }
 }
 
-absl::StatusOr<PlanBundle> PlanFor(const Graph& graph, const std::string& kind) {
+absl::StatusOr<PlanBundle> PlanFor(const Graph& graph, const std::string& kind, int streams) {
   MachineSpec machine;
   machine.name = "test";
   DeviceSpec device;
   device.name = device.kind = kind;
   device.memory_bytes = 1 << 24;
+  device.memory_bandwidth = 1e12;
+  device.peak_flops = {{DType::kF32, 1e12}};
+  device.threads = 4;
   machine.devices.push_back(device);
   NodeSpec node;
   node.devices = {{kind, 1}};
   machine.nodes.push_back(node);
   CompileOptions options;
   options.device = StrCat(kind, ":0");
+  options.streams = streams;
   MILLRACE_ASSIGN_OR_RETURN(CompileResult result,
                             Compile(graph, machine, ScratchTarget(kind), options));
   MILLRACE_ASSIGN_OR_RETURN(const CheckedPlan checked,
@@ -123,31 +128,43 @@ absl::StatusOr<PlanBundle> PlanFor(const Graph& graph, const std::string& kind) 
   return std::move(result.plan);
 }
 
-TEST(Memory, TheAdversaryFindsNothing) {
+// Every order of the plan's streams that is tried gives what the case means.
+void ExpectAdversaryFindsNothing(const PlanBundle& plan, const Case& c, uint64_t seed) {
   const std::unique_ptr<KernelLibrary> kernels = CreateReferenceKernelLibrary();
+  const auto adversary = Adversary::Create(
+      plan, {.seed = seed, .kernels = kernels.get(), .host_kernels = kernels.get()});
+  ASSERT_TRUE(adversary.ok()) << adversary.status();
+  for (int step = 0; step < kSteps; ++step) {
+    const absl::Status status = (*adversary)->Step(c.steps[step]);
+    ASSERT_TRUE(status.ok()) << status;
+    std::vector<Tensor> outputs;
+    for (const ValueId id : plan.graph.outputs) {
+      const auto output = (*adversary)->Output(plan.graph.value(id).name);
+      ASSERT_TRUE(output.ok()) << output.status();
+      outputs.push_back(*output);
+    }
+    ExpectEqual(outputs, c.outputs[step]);
+  }
+}
+
+TEST(Memory, TheAdversaryFindsNothing) {
+  int with_events = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const absl::StatusOr<Case> c = MakeCase(seed);
     ASSERT_TRUE(c.ok()) << c.status();
     for (const char* kind : {"cpu", "cuda"}) {
-      SCOPED_TRACE(StrCat("seed ", seed, " on ", kind));
-      const absl::StatusOr<PlanBundle> plan = PlanFor(c->graph, kind);
-      ASSERT_TRUE(plan.ok()) << plan.status();
-      const auto adversary = Adversary::Create(
-          *plan, {.seed = seed, .kernels = kernels.get(), .host_kernels = kernels.get()});
-      ASSERT_TRUE(adversary.ok()) << adversary.status();
-      for (int step = 0; step < kSteps; ++step) {
-        const absl::Status status = (*adversary)->Step(c->steps[step]);
-        ASSERT_TRUE(status.ok()) << status;
-        std::vector<Tensor> outputs;
-        for (const ValueId id : plan->graph.outputs) {
-          const auto output = (*adversary)->Output(plan->graph.value(id).name);
-          ASSERT_TRUE(output.ok()) << output.status();
-          outputs.push_back(*output);
+      for (const int streams : {1, 3}) {
+        SCOPED_TRACE(StrCat("seed ", seed, " on ", kind, ", ", streams, " streams"));
+        const absl::StatusOr<PlanBundle> plan = PlanFor(c->graph, kind, streams);
+        ASSERT_TRUE(plan.ok()) << plan.status();
+        if (!plan->programs[0].events.empty()) ++with_events;
+        for (int order = 0; order < (streams == 1 ? 1 : 4); ++order) {
+          ExpectAdversaryFindsNothing(*plan, *c, seed + 100 * order);
         }
-        ExpectEqual(outputs, c->outputs[step]);
       }
     }
   }
+  EXPECT_GE(with_events, 100);  // of 120 on up to three streams
 }
 
 }  // namespace

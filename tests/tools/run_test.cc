@@ -165,8 +165,12 @@ TEST(Run, ASavedPlanGivesTheSameBits) {
 TEST(Run, APlanRefusesWhatIsSettledInIt) {
   const std::string plan = TestPath("plan.json");
   ASSERT_EQ(RunMillrace({"plan", TinyFile(), "-o", plan}).exit_code, 0);
-  for (const auto& [option, value] : std::vector<std::pair<std::string, std::string>>{
-           {"--set", "N=4"}, {"--device", "cpu:0"}, {"--threads", "1"}, {"--schedule", "memory"}}) {
+  for (const auto& [option, value] :
+       std::vector<std::pair<std::string, std::string>>{{"--set", "N=4"},
+                                                        {"--device", "cpu:0"},
+                                                        {"--threads", "1"},
+                                                        {"--schedule", "memory"},
+                                                        {"--streams", "2"}}) {
     const CommandResult result = RunMillrace({"run", plan, "--input", "x=rand", option, value});
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_THAT(result.err, HasSubstr(option));
