@@ -1,4 +1,4 @@
-#include "tests/onnx/model_runner.h"
+#include "tools/run_graph.h"
 
 #include "graph/check/check.h"
 #include "ops/op_def.h"
