@@ -108,7 +108,7 @@ struct Expected {
   std::vector<std::vector<Tensor>> noisy;  // [run][output]; empty when nothing may differ
 };
 
-absl::StatusOr<Expected> Evaluate(const Graph& graph, const std::vector<Tensor>& inputs) {
+absl::StatusOr<Expected> EvaluateWithNoise(const Graph& graph, const std::vector<Tensor>& inputs) {
   Expected expected;
   MILLRACE_ASSIGN_OR_RETURN(expected.outputs, EvaluateGraph(graph, inputs));
   const std::vector<bool> differs = MayDiffer(graph);
@@ -225,7 +225,7 @@ std::string CompareWithMeaning(const Graph& graph, const std::map<std::string, T
                                const absl::StatusOr<std::vector<Tensor>>& actual) {
   std::vector<Tensor> in_order;
   for (const ValueId id : graph.inputs) in_order.push_back(inputs.at(graph.value(id).name));
-  const absl::StatusOr<Expected> expected = Evaluate(graph, in_order);
+  const absl::StatusOr<Expected> expected = EvaluateWithNoise(graph, in_order);
   if (!expected.ok() && !actual.ok()) return "";
   if (!actual.ok()) return StrCat("the plan fails: ", StdView(actual.status().message()));
   if (!expected.ok())

@@ -101,15 +101,15 @@ absl::StatusOr<bool> RunTest(const std::string& command, const std::string& cand
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-absl::Status CheckOptions(const ReduceOptions& options) {
+absl::Status CheckRequest(const ReduceOptions& options) {
   if (options.mismatch == !options.test.empty()) {
     return UsageError("say what the fault is: --test COMMAND, or --mismatch");
   }
   return Annotate(CheckCanWrite(options.output), "--output");
 }
 
-void Report(const ReduceOptions& options, const Graph& before, const Graph& after,
-            const ReduceCounts& counts) {
+void PrintReduction(const ReduceOptions& options, const Graph& before, const Graph& after,
+                    const ReduceCounts& counts) {
   const auto nodes = [](const Graph& g) { return static_cast<int64_t>(g.nodes.size()); };
   if (options.json) {
     Json document = JsonHeader("millrace-reduce");
@@ -126,7 +126,7 @@ void Report(const ReduceOptions& options, const Graph& before, const Graph& afte
 }
 
 absl::Status Reduce(const ReduceOptions& options) {
-  MILLRACE_RETURN_IF_ERROR(CheckOptions(options));
+  MILLRACE_RETURN_IF_ERROR(CheckRequest(options));
   MILLRACE_ASSIGN_OR_RETURN(const Graph graph, LoadInferredGraph(options.file, options.sets));
   CandidateFolder folder;
   MILLRACE_RETURN_IF_ERROR(folder.Create());
@@ -143,7 +143,7 @@ absl::Status Reduce(const ReduceOptions& options) {
   ReduceCounts counts;
   MILLRACE_ASSIGN_OR_RETURN(const Graph reduced, ReduceGraph(graph, interesting, &counts));
   MILLRACE_RETURN_IF_ERROR(SaveGraph(reduced, options.output));
-  Report(options, graph, reduced, counts);
+  PrintReduction(options, graph, reduced, counts);
   return absl::OkStatus();
 }
 
