@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kNoisyRuns = 3;
 constexpr double kNoiseFactor = 4;
-constexpr double kSmall = 0x1p-16;  // below it, units are absolute: tails of Gelu vanish or not
+constexpr double kSmall = 1;  // below it, units are absolute: LogSoftmax cancels within
 
 // One unit in the last place, relative; 0 for what is not rounded.
 double UnitOf(DType dtype) {
