@@ -28,8 +28,8 @@ std::map<std::string, Tensor> InputsFor(const Graph& graph,
 // Runs `graph` (inferred) on cpu:0, and by its reference; "" when they agree, what differs if not.
 // Outputs that may not differ agree when each element is equal (as numbers; NaN is NaN). Others
 // may be off by as much as noise of a few units in the last place, at the operands of every node
-// that is not exact, moves them, and by four units in the last place, of 1 at least. What both refuse agrees. `inputs`
-// are completed as InputsFor does.
+// that is not exact, moves them, and by four units in the last place, of 1 at least. What both
+// refuse agrees. `inputs` are completed as InputsFor does.
 std::string FindMismatch(const Graph& graph, const std::map<std::string, Tensor>& inputs,
                          uint64_t seed = 1);
 
