@@ -20,6 +20,7 @@ void AddOptimizeCommand(CommandLine& line);
 void AddPassesCommand(CommandLine& line);
 void AddPlanCommand(CommandLine& line);
 void AddProfileCommand(CommandLine& line);
+void AddReduceCommand(CommandLine& line);
 void AddRunCommand(CommandLine& line);
 void AddSimulateCommand(CommandLine& line);
 

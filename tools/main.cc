@@ -73,6 +73,7 @@ int Main(int argc, char** argv) {
   AddProfileCommand(line);
   AddInspectCommand(line);
   AddCheckCommand(line);
+  AddReduceCommand(line);
 #ifdef MILLRACE_HAVE_ONNX
   AddImportCommand(line);
   AddExportCommand(line);

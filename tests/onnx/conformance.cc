@@ -14,7 +14,7 @@
 #include "ops/onnx/onnx.h"
 #include "ops/onnx/proto.h"
 #include "ops/op_def.h"
-#include "tests/onnx/model_runner.h"
+#include "tools/run_graph.h"
 #include "tools/compare.h"
 
 namespace millrace {

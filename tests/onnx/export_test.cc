@@ -8,7 +8,7 @@
 #include "graph/text.h"
 #include "ops/infer.h"
 #include "ops/onnx/onnx.h"
-#include "tests/onnx/model_runner.h"
+#include "tools/run_graph.h"
 #include "tests/onnx/onnx_text.h"
 #include "tests/temporary_folder.h"
 

@@ -12,7 +12,7 @@
 #include "graph/strings.h"
 #include "nlohmann/json.hpp"
 #include "ops/onnx/onnx.h"
-#include "tests/onnx/model_runner.h"
+#include "tools/run_graph.h"
 #include "tools/compare.h"
 
 namespace millrace {

@@ -16,7 +16,7 @@
 #include "ops/infer.h"
 #include "ops/onnx/onnx.h"
 #include "ops/op_def.h"
-#include "tests/onnx/model_runner.h"
+#include "tools/run_graph.h"
 #include "tests/ops/evaluate.h"
 #include "tests/ops/op_cases.h"
 #include "tests/temporary_folder.h"

@@ -309,5 +309,14 @@ TEST(CpuKernels, FastKernelsDoNotAllocateWhenRun) {
   }
 }
 
+// A result without elements was taken for nothing to do, whatever the positions were.
+TEST(CpuTargetTest, PositionsAreCheckedAlsoWhereNothingIsWritten) {
+  const KernelCase c =
+      MakeCase("ScatterND", {},
+               {Tensor::Zeros({DType::kF32, {0, 1}}), Tensor::Of<int64_t>({1, 1}, {0}),
+                Tensor::Zeros({DType::kF32, {1, 1}})});
+  EXPECT_EQ(CpuTarget().Variants(c.query).front().name, "reference");
+}
+
 }  // namespace
 }  // namespace millrace

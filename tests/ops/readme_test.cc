@@ -7,6 +7,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "graph/files.h"
 #include "graph/strings.h"
 #include "ops/op_def.h"
@@ -96,6 +98,20 @@ TEST(OpsReadme, ListsTheOpsThereAre) {
   }
   EXPECT_EQ(readme->substr(from, end - from), OpsTable())
       << "MILLRACE_REWRITE_OPS_TABLE=1 ops_test --gtest_filter='OpsReadme.*' writes it anew";
+}
+
+// The diff that shows how an op is added is that of the op there is.
+TEST(Contributing, ShowsModAsItIs) {
+  const absl::StatusOr<std::string> page =
+      ReadFile(StrCat(MILLRACE_SOURCE_DIR, "/CONTRIBUTING.md"));
+  const absl::StatusOr<std::string> file =
+      ReadFile(StrCat(MILLRACE_SOURCE_DIR, "/ops/defs/mod.cc"));
+  ASSERT_TRUE(page.ok() && file.ok());
+  std::string diff = "+++ b/ops/defs/mod.cc\n";
+  for (const absl::string_view line : absl::StrSplit(absl::StripSuffix(*file, "\n"), '\n')) {
+    StrAppend(&diff, "+", StdView(line), "\n");
+  }
+  EXPECT_NE(page->find(StrCat(diff, "```\n")), std::string::npos) << diff;
 }
 
 }  // namespace

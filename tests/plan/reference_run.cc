@@ -6,7 +6,7 @@
 
 #include "graph/weights.h"
 #include "tests/plan/program_writer.h"
-#include "tests/run/graph_evaluator.h"
+#include "ops/evaluate_graph.h"
 
 namespace millrace {
 namespace {

@@ -6,7 +6,7 @@
 #include "graph/builder.h"
 #include "graph/strings.h"
 #include "ops/infer.h"
-#include "tests/run/graph_evaluator.h"
+#include "ops/evaluate_graph.h"
 #include "tests/run/run_graph.h"
 
 namespace millrace {

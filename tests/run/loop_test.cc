@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/run/graph_evaluator.h"
+#include "ops/evaluate_graph.h"
 #include "tests/run/run_graph.h"
 
 namespace millrace {

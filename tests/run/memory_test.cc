@@ -11,7 +11,7 @@
 #include "ops/op_def.h"
 #include "passes/pipeline.h"
 #include "tests/adversary/adversary.h"
-#include "tests/run/graph_evaluator.h"
+#include "ops/evaluate_graph.h"
 #include "tests/run/random_graph.h"
 #include "tests/run/run_graph.h"
 

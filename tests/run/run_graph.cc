@@ -14,7 +14,7 @@
 #include "passes/pipeline.h"
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/session.h"
-#include "tests/run/graph_evaluator.h"
+#include "ops/evaluate_graph.h"
 #ifdef MILLRACE_HAVE_CUDA
 #include "runtime/cuda/cuda_device.h"
 #include "tests/cuda_sim/cuda_sim.h"

@@ -1,6 +1,6 @@
 // Loops follow the words of graph/control_flow.h, on whole tensors: elements are cut out and stacks
 // put together by index arithmetic of their own.
-#include "tests/run/graph_evaluator.h"
+#include "ops/evaluate_graph.h"
 
 #include <cstring>
 #include <map>
@@ -56,12 +56,13 @@ bool IsTrue(const Tensor& condition) { return condition.AsInt64(0) != 0; }
 class LoopEvaluator {
  public:
   LoopEvaluator(const Graph& graph, const Node& node, const CallForm& form,
-                const std::vector<Tensor>& inputs)
+                const std::vector<Tensor>& inputs, const OperandEdit& edit)
       : graph_(graph),
         node_(node),
         body_(node.subgraphs[0].graph),
         form_(form),
         inputs_(inputs),
+        edit_(edit),
         stacks_(node.outputs.size()) {}
 
   absl::StatusOr<std::vector<Tensor>> Run() {
@@ -73,7 +74,7 @@ class LoopEvaluator {
     int64_t trips = 0;
     for (; goes_on && (limit < 0 || trips < limit); ++trips) {
       MILLRACE_ASSIGN_OR_RETURN(const std::vector<Tensor> results,
-                                EvaluateGraph(body_, BodyInputs(trips)));
+                                EvaluateGraph(body_, BodyInputs(trips), edit_));
       for (size_t k = 0; k < form_.outputs.size(); ++k) {
         const BodyPort& port = form_.outputs[k];
         if (port.kind == PortKind::kCondition && form_.condition >= 0) goes_on = IsTrue(results[k]);
@@ -145,27 +146,30 @@ class LoopEvaluator {
   const Graph& body_;
   const CallForm& form_;
   const std::vector<Tensor>& inputs_;
+  const OperandEdit& edit_;
   std::vector<Tensor> carried_;
   std::vector<std::vector<Tensor>> stacks_;
 };
 
 absl::StatusOr<std::vector<Tensor>> EvaluateCall(const Graph& graph, const Node& node,
                                                  ControlFlow flow,
-                                                 const std::vector<Tensor>& inputs) {
+                                                 const std::vector<Tensor>& inputs,
+                                                 const OperandEdit& edit) {
   MILLRACE_ASSIGN_OR_RETURN(const CallForm form, FormOf(flow, node));
-  if (form.IsLoop()) return LoopEvaluator(graph, node, form, inputs).Run();
+  if (form.IsLoop()) return LoopEvaluator(graph, node, form, inputs, edit).Run();
   const size_t taken = IsTrue(inputs[0]) ? 0 : 1;
-  return EvaluateGraph(node.subgraphs[taken].graph, {inputs.begin() + 1, inputs.end()});
+  return EvaluateGraph(node.subgraphs[taken].graph, {inputs.begin() + 1, inputs.end()}, edit);
 }
 
 }  // namespace
 
 absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Graph& graph, const Node& node,
-                                                 const std::vector<Tensor>& inputs) {
+                                                 const std::vector<Tensor>& inputs,
+                                                 const OperandEdit& edit) {
   const OpDef* op = FindOp(node.op);
   if (op == nullptr) return InternalError(node.op);
   if (op->traits.control_flow != ControlFlow::kNone) {
-    return EvaluateCall(graph, node, op->traits.control_flow, inputs);
+    return EvaluateCall(graph, node, op->traits.control_flow, inputs, edit);
   }
   NodeQuery query{node.op, node.attrs, {}, {}};
   for (const Tensor& input : inputs) {
@@ -189,18 +193,22 @@ absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Graph& graph, const Node&
 }
 
 absl::StatusOr<std::vector<Tensor>> EvaluateGraph(const Graph& graph,
-                                                  const std::vector<Tensor>& inputs) {
+                                                  const std::vector<Tensor>& inputs,
+                                                  const OperandEdit& edit) {
   std::map<ValueId, Tensor> values;
   for (size_t i = 0; i < inputs.size(); ++i) values[graph.inputs[i]] = inputs[i];
   WeightStore weights(graph);
-  for (const ValueId id : graph.constants) {
-    MILLRACE_ASSIGN_OR_RETURN(values[id], weights.Get(id));
+  for (const auto* ids : {&graph.params, &graph.constants}) {
+    for (const ValueId id : *ids) {
+      MILLRACE_ASSIGN_OR_RETURN(values[id], weights.Get(id));
+    }
   }
   for (const Node& node : graph.nodes) {
     std::vector<Tensor> operands;
     for (const ValueId id : node.inputs) operands.push_back(id.valid() ? values[id] : Tensor());
+    if (edit) edit(graph, node, operands);
     MILLRACE_ASSIGN_OR_RETURN(const std::vector<Tensor> results,
-                              EvaluateNode(graph, node, operands));
+                              EvaluateNode(graph, node, operands, edit));
     for (size_t i = 0; i < results.size(); ++i) {
       if (node.outputs[i].valid()) values[node.outputs[i]] = results[i];
     }

@@ -1,6 +1,6 @@
 // Runs a graph on cpu:0 as `millrace run` does: compile, check, session.
-#ifndef MILLRACE_TESTS_ONNX_MODEL_RUNNER_H_
-#define MILLRACE_TESTS_ONNX_MODEL_RUNNER_H_
+#ifndef MILLRACE_TOOLS_RUN_GRAPH_H_
+#define MILLRACE_TOOLS_RUN_GRAPH_H_
 
 #include <map>
 #include <string>
@@ -17,4 +17,4 @@ absl::StatusOr<std::vector<Tensor>> RunGraph(const Graph& graph,
 
 }  // namespace millrace
 
-#endif  // MILLRACE_TESTS_ONNX_MODEL_RUNNER_H_
+#endif  // MILLRACE_TOOLS_RUN_GRAPH_H_

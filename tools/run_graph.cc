@@ -1,4 +1,4 @@
-#include "tests/onnx/model_runner.h"
+#include "tools/run_graph.h"
 
 #include "graph/check/check.h"
 #include "ops/op_def.h"
@@ -13,8 +13,10 @@ absl::StatusOr<std::vector<Tensor>> RunGraph(const Graph& graph,
                                              const std::map<std::string, Tensor>& inputs) {
   const MachineSpec machine = DetectHostMachine(/*cpu_devices=*/1, /*threads_per_device=*/1);
   MILLRACE_ASSIGN_OR_RETURN(const auto target, MakeTarget("cpu", 1));
-  MILLRACE_ASSIGN_OR_RETURN(CompileResult compiled,
-                            Compile(graph, machine, *target, {.device = "cpu:0", .threads = 1}));
+  CompileOptions options;
+  options.device = "cpu:0";
+  options.threads = 1;
+  MILLRACE_ASSIGN_OR_RETURN(CompileResult compiled, Compile(graph, machine, *target, options));
   MILLRACE_ASSIGN_OR_RETURN(CheckedPlan plan,
                             CheckedPlan::Check(std::move(compiled.plan), AllOpTraits(), &machine));
   MILLRACE_ASSIGN_OR_RETURN(const BoundDevices devices,
