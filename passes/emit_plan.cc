@@ -211,30 +211,21 @@ class Emitter {
     return slices;
   }
 
-  static bool IsPlain(const KernelVariant& variant) {
-    for (const auto* layouts : {&variant.in_layouts, &variant.out_layouts}) {
-      for (Layout layout : *layouts) {
-        if (layout != Layout::kStrided) return false;
-      }
-    }
-    return true;
-  }
-
   void EmitLaunch(int32_t graph, NodeId id, const OpDef& op) {
     const Node& node = graphs_[graph]->node(id);
-    for (const KernelVariant& variant : variants_.Variants(QueryFor(*graphs_[graph], id))) {
-      if (!IsPlain(variant)) continue;
-      Launch launch{id, graph, variant.name, {}, {}, SliceId()};
-      launch.inputs = ReadInputs(graph, node, [&](int i) {
-        const std::vector<int>& host = op.traits.host_inputs;
-        return variant.on_host || std::find(host.begin(), host.end(), i) != host.end();
-      });
-      launch.outputs = WriteOutputs(graph, node, variant.on_host);
-      launch.scratch = Scratch(variant.scratch_bytes);
-      Append(std::move(launch));
+    const KernelVariant* variant = variants_.BestStrided(QueryFor(*graphs_[graph], id));
+    if (variant == nullptr) {
+      ++unsupported_[node.op];
       return;
     }
-    ++unsupported_[node.op];
+    Launch launch{id, graph, variant->name, {}, {}, SliceId()};
+    launch.inputs = ReadInputs(graph, node, [&](int i) {
+      const std::vector<int>& host = op.traits.host_inputs;
+      return variant->on_host || std::find(host.begin(), host.end(), i) != host.end();
+    });
+    launch.outputs = WriteOutputs(graph, node, variant->on_host);
+    launch.scratch = Scratch(variant->scratch_bytes);
+    Append(std::move(launch));
   }
 
   // Alive during one instruction.

@@ -1,5 +1,7 @@
 #include "passes/variant_memo.h"
 
+#include <algorithm>
+
 #include "absl/hash/hash.h"
 #include "absl/types/span.h"
 
@@ -29,6 +31,17 @@ size_t VariantMemo::Hash::operator()(const NodeQuery& query) const {
   }
   for (const auto& [input, elements] : query.known) hash = absl::HashOf(hash, input, elements);
   return hash;
+}
+
+const KernelVariant* VariantMemo::BestStrided(const NodeQuery& query) {
+  const auto is_strided = [](Layout layout) { return layout == Layout::kStrided; };
+  for (const KernelVariant& variant : Variants(query)) {
+    if (std::ranges::all_of(variant.in_layouts, is_strided) &&
+        std::ranges::all_of(variant.out_layouts, is_strided)) {
+      return &variant;
+    }
+  }
+  return nullptr;
 }
 
 const std::vector<KernelVariant>& VariantMemo::Variants(const NodeQuery& query) {

@@ -17,6 +17,8 @@ class VariantMemo {
 
   // As Target::Variants; the result stays where it is.
   const std::vector<KernelVariant>& Variants(const NodeQuery& query);
+  // The best of them that takes and gives strided operands, as plans have them; nullptr: none.
+  const KernelVariant* BestStrided(const NodeQuery& query);
 
  private:
   struct Hash {

@@ -7,6 +7,7 @@
 #include "graph/control_flow.h"
 #include "graph/node_order.h"
 #include "ops/op_def.h"
+#include "passes/variant_memo.h"
 
 namespace millrace {
 namespace {
@@ -14,17 +15,11 @@ namespace {
 constexpr double kWorthwhile = 0.99;  // of the time of fewer streams
 
 struct KernelCosts {
-  const Target& target;
+  VariantMemo& variants;
   const DeviceSpec& device;
   const int threads;
   const KnownCosts& known;
 };
-
-bool IsPlain(const KernelVariant& variant) {
-  const auto is_strided = [](Layout layout) { return layout == Layout::kStrided; };
-  return std::ranges::all_of(variant.in_layouts, is_strided) &&
-         std::ranges::all_of(variant.out_layouts, is_strided);
-}
 
 ScheduleTask CostOfNode(const Graph& graph, NodeId id, const KernelCosts& kernels);
 
@@ -59,17 +54,15 @@ ScheduleTask CostOfNode(const Graph& graph, NodeId id, const KernelCosts& kernel
     return CostOfCall(graph, node, op->traits.control_flow, kernels);
   }
   const NodeQuery query = QueryFor(graph, id);
-  for (const KernelVariant& variant : kernels.target.Variants(query)) {
-    if (!IsPlain(variant)) continue;
-    const TaskCost cost =
-        CostOfKernel(query, variant, kernels.threads, kernels.device, kernels.known).task;
-    ScheduleTask task;
-    task.time_us = cost.time_us;
-    task.compute_use = cost[Resource::kCompute];
-    task.memory_use = cost[Resource::kMemory];
-    return task;
-  }
-  return {};
+  const KernelVariant* variant = kernels.variants.BestStrided(query);
+  if (variant == nullptr) return {};
+  const TaskCost cost =
+      CostOfKernel(query, *variant, kernels.threads, kernels.device, kernels.known).task;
+  ScheduleTask task;
+  task.time_us = cost.time_us;
+  task.compute_use = cost[Resource::kCompute];
+  task.memory_use = cost[Resource::kMemory];
+  return task;
 }
 
 }  // namespace
@@ -81,7 +74,8 @@ StreamCosts StreamCostsOf(const DeviceSpec& device) {
 
 void SetTaskCosts(const Graph& graph, const Target& target, const DeviceSpec& device, int threads,
                   const KnownCosts& known, ScheduleProblem& problem) {
-  const KernelCosts kernels{target, device, threads, known};
+  VariantMemo variants(target);
+  const KernelCosts kernels{variants, device, threads, known};
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     ScheduleTask& task = problem.tasks[n];
     const ScheduleTask cost = CostOfNode(graph, NodeId(n), kernels);

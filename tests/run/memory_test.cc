@@ -8,11 +8,11 @@
 #include "graph/check/check.h"
 #include "graph/strings.h"
 #include "ops/cpu/cpu_kernels.h"
+#include "ops/evaluate_graph.h"
 #include "ops/op_def.h"
 #include "passes/pipeline.h"
 #include "tests/adversary/adversary.h"
-#include "ops/evaluate_graph.h"
-#include "tests/run/random_graph.h"
+#include "tests/run/memory_graph.h"
 #include "tests/run/run_graph.h"
 
 namespace millrace {
@@ -48,8 +48,8 @@ struct Case {
 };
 
 absl::StatusOr<Case> MakeCase(uint64_t seed) {
-  Case result{RandomGraph(seed, kNodes, /*params_as_inputs=*/false), {}, {}};
-  const Graph stateless = RandomGraph(seed, kNodes, /*params_as_inputs=*/true);
+  Case result{RandomMemoryGraph(seed, kNodes, /*params_as_inputs=*/false), {}, {}};
+  const Graph stateless = RandomMemoryGraph(seed, kNodes, /*params_as_inputs=*/true);
   std::mt19937_64 random(seed);
   const auto tensor = [&](const TensorType& type) {
     Tensor t = Tensor::Zeros(type);
@@ -75,7 +75,7 @@ absl::StatusOr<Case> MakeCase(uint64_t seed) {
       all.push_back(inputs.contains(name) ? inputs.at(name) : state.at(name));
     }
     MILLRACE_ASSIGN_OR_RETURN(std::vector<Tensor> outputs, EvaluateGraph(stateless, all));
-    for (int i = kRandomParams - 1; i >= 0; --i) {
+    for (int i = kMemoryGraphParams - 1; i >= 0; --i) {
       state[StrCat("p", i)] = outputs.back();
       outputs.pop_back();
     }

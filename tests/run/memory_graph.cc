@@ -1,4 +1,4 @@
-#include "tests/run/random_graph.h"
+#include "tests/run/memory_graph.h"
 
 #include <algorithm>
 #include <random>
@@ -24,10 +24,10 @@ class Maker {
 
   Graph Run(int num_nodes) {
     condition_ = builder_.Input("c", {DType::kBool, {}});
-    for (int i = 0; i < kRandomInputs; ++i) {
+    for (int i = 0; i < kMemoryGraphInputs; ++i) {
       Add(builder_.Input(StrCat("x", i), {DType::kF32, {2, 3, 16}}), {2, 3, 16});
     }
-    for (int i = 0; i < kRandomParams; ++i) {
+    for (int i = 0; i < kMemoryGraphParams; ++i) {
       const TensorType type{DType::kF32, {16, 3}};
       const ValueId id = params_as_inputs_
                              ? builder_.Input(StrCat("p", i), type)
@@ -224,7 +224,7 @@ class Maker {
 
 }  // namespace
 
-Graph RandomGraph(uint64_t seed, int num_nodes, bool params_as_inputs) {
+Graph RandomMemoryGraph(uint64_t seed, int num_nodes, bool params_as_inputs) {
   return Maker(seed, params_as_inputs).Run(num_nodes);
 }
 
