@@ -124,6 +124,13 @@ ValueId AddRule(const Graph& graph, const Node& node) {
   return Neutral(graph, node, IsFloat(graph.value(node.outputs[0]).type.dtype) ? -0.0 : 0);
 }
 
+// Integers to the power of floats are computed in floats.
+ValueId PowRule(const Graph& graph, const Node& node) {
+  const bool in_floats = IsFloat(graph.value(node.inputs[1]).type.dtype);
+  if (in_floats && !IsFloat(graph.value(node.inputs[0]).type.dtype)) return ValueId();
+  return ByOne(graph, node);
+}
+
 const Node* ProducerOf(const Graph& graph, ValueId value) {
   const Value& v = graph.value(value);
   return v.kind == ValueKind::kResult ? &graph.node(v.producer) : nullptr;
@@ -172,7 +179,7 @@ constexpr OpRule kCopyRules[] = {
     {"Not", Involution},
     {"Or", ZeroIsNeutral},
     {"Pad", PadRule},
-    {"Pow", ByOne},
+    {"Pow", PowRule},
     {"Relu", Idempotent},
     {"Reshape", First},
     {"Round", Idempotent},

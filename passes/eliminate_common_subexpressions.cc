@@ -10,6 +10,7 @@
 #include "absl/hash/hash.h"
 #include "graph/strings.h"
 #include "ops/op_def.h"
+#include "passes/attr_bits.h"
 #include "passes/graph_edit.h"
 #include "passes/pass_list.h"
 
@@ -42,7 +43,7 @@ struct HashOfWork {
   const Graph& graph;
   size_t operator()(NodeId id) const {
     const Node& node = graph.node(id);
-    size_t hash = absl::HashOf(node.op, node.attrs.size());
+    size_t hash = absl::HashOf(node.op, HashOfBits(node.attrs));
     for (ValueId input : node.inputs) hash = absl::HashOf(hash, input);
     return hash;
   }
@@ -53,8 +54,9 @@ struct SameWork {
   bool operator()(NodeId one, NodeId other) const {
     const Node &a = graph.node(one), &b = graph.node(other);
     const auto both_or_none = [](ValueId x, ValueId y) { return x.valid() == y.valid(); };
-    return a.op == b.op && a.inputs == b.inputs && a.attrs == b.attrs && a.device == b.device &&
-           a.stream == b.stream && std::ranges::equal(a.outputs, b.outputs, both_or_none);
+    return a.op == b.op && a.inputs == b.inputs && SameBits(a.attrs, b.attrs) &&
+           a.device == b.device && a.stream == b.stream &&
+           std::ranges::equal(a.outputs, b.outputs, both_or_none);
   }
 };
 
@@ -115,7 +117,20 @@ class Eliminator {
     return true;
   }
 
+  bool ShardingsAgree(const Node& first, const Node& node) const {
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const ValueId out = node.outputs[i];
+      if (out.valid() && !SameSharding(graph_, out, first.outputs[i])) return false;
+    }
+    return true;
+  }
+
   void Share(const Node& first, const Node& node, size_t n) {
+    if (!ShardingsAgree(first, node)) {
+      context_.Refused("share-result", {node.name},
+                       StrCat("it and '", first.name, "' ask for different shardings"));
+      return;
+    }
     if (!OutputsCanMove(first, node)) {
       context_.Refused("share-result", {node.name},
                        StrCat("it and '", first.name, "' both give graph outputs"));

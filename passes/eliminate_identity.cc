@@ -27,6 +27,10 @@ bool EliminateIn(Graph& graph, PassContext& context) {
     if (!from.valid()) continue;
     const ValueId out = node.outputs[0];
     const std::string rule = StrCat("drop-", absl::AsciiStrToLower(node.op));
+    if (!SameSharding(graph, out, from)) {
+      context.Refused(rule, {node.name}, "its result asks for a sharding of its own");
+      continue;
+    }
     if (is_output[out.index] == 0) {
       context.Applied(rule, {node.name}, StrCat("readers now read '", graph.value(from).name, "'"));
     } else if (CanBecomeOutput(graph, is_output, from)) {

@@ -37,6 +37,21 @@ void TakeOverOutput(Graph& graph, ValueId from, ValueId to) {
     if (output == from) output = to;
   }
   std::swap(graph.value(from).name, graph.value(to).name);
+  // What was said of the output stays with it.
+  if (auto sharding = graph.shardings.extract(from)) {
+    graph.shardings.insert_or_assign(to, std::move(sharding.mapped()));
+  }
+  if (auto doc = graph.docs.extract(from)) {
+    graph.docs.insert_or_assign(to, std::move(doc.mapped()));
+  }
+}
+
+bool SameSharding(const Graph& graph, ValueId a, ValueId b) {
+  const auto of_a = graph.shardings.find(a), of_b = graph.shardings.find(b);
+  if (of_a == graph.shardings.end() || of_b == graph.shardings.end()) {
+    return of_a == of_b;
+  }
+  return of_a->second == of_b->second;
 }
 
 namespace {

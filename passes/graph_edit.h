@@ -21,6 +21,8 @@ std::vector<uint8_t> OutputMask(const Graph& graph);
 // Whether `value` can be an output in place of another that equals it: it is a node's result and no
 // output yet.
 bool CanBecomeOutput(const Graph& graph, std::span<const uint8_t> is_output, ValueId value);
+// Both ask for the same sharding, or for none.
+bool SameSharding(const Graph& graph, ValueId a, ValueId b);
 // Makes `to` the graph output that `from` was, under the same name.
 void TakeOverOutput(Graph& graph, ValueId from, ValueId to);
 

@@ -20,6 +20,8 @@
 namespace millrace {
 namespace {
 
+constexpr size_t kMaxPassed = 64;  // nodes at once; the rest in the next round
+
 bool IsReshape(const Node& node) {
   constexpr std::string_view kOps[] = {"Flatten", "Reshape", "Squeeze", "Unsqueeze"};
   return std::ranges::find(kOps, node.op) != std::end(kOps);
@@ -103,7 +105,7 @@ class Merger {
       for (const Update& update : graph_.updates) is_kept_[update.value.index] = 1;
     }
     const ValueId out = node.outputs[0];
-    return is_kept_[out.index] == 0 && !consumers_[out.index].empty() &&
+    return is_kept_[out.index] == 0 &&
            std::ranges::all_of(consumers_[out.index], [&](NodeId reader) {
              return IsReshape(graph_.node(reader)) && graph_.node(reader).inputs[0] == out &&
                     Before(graph_.node(reader)) == &node;
@@ -138,6 +140,7 @@ class Merger {
     std::vector<const Node*> passed;  // the nearest first
     for (const Node* next = &last_before; next != nullptr && IsReshape(*next);
          next = Before(*next)) {
+      if (passed.size() == kMaxPassed) break;
       passed.push_back(next);
     }
     const Shape shape = graph_.value(node.outputs[0]).type.shape;
@@ -202,9 +205,11 @@ class Merger {
     changed_ = true;
   }
 
+  // As many as tell a reader something.
   static void AppendOrigin(const Node& node, std::vector<std::string>& origin) {
     if (node.origin.empty()) origin.push_back(node.name);
     origin.insert(origin.end(), node.origin.begin(), node.origin.end());
+    if (origin.size() > kMaxPassed) origin.resize(kMaxPassed);
   }
 
   Graph& graph_;

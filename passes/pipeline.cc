@@ -11,23 +11,26 @@
 namespace millrace {
 namespace {
 
-constexpr int kMaxRounds = 4;
+constexpr int kMaxRounds = 64;  // of rewrites: nests that deep are left for another run
 
-// What nodes ask for is honoured or refused. This pipeline plans for one device and one stream.
+// What nodes ask for is honoured or refused. This pipeline plans for one device.
 absl::Status CheckRequests(const Graph& graph, const CompileOptions& options) {
   if (!graph.mesh.axes.empty()) {
     return UsageError(StrCat("the graph asks for the mesh ", ToString(graph.mesh),
                              ", but plans are made for one device so far"));
   }
   for (const Node& node : graph.nodes) {
+    for (const Subgraph& body : node.subgraphs) {
+      MILLRACE_RETURN_IF_ERROR(CheckRequests(body.graph, options));
+    }
     if (!node.device.empty() && node.device != options.device) {
       return UsageError(StrCat("node '", node.name, "' asks for device ", node.device,
                                ", but the plan is made for ", options.device,
                                " alone; pass --device ", node.device, " or take the request out"));
     }
-    if (node.stream > 0) {
+    if (node.stream > 0 || (node.stream == 0 && options.streams > 1)) {
       return UsageError(StrCat("node '", node.name, "' asks for stream ", node.stream,
-                               ", but plans have one stream (0) so far"));
+                               "; nodes cannot choose their streams so far, --streams does"));
     }
   }
   return absl::OkStatus();

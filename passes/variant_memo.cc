@@ -4,6 +4,7 @@
 
 #include "absl/hash/hash.h"
 #include "absl/types/span.h"
+#include "passes/attr_bits.h"
 
 namespace millrace {
 namespace {
@@ -25,12 +26,15 @@ size_t HashOfTypes(const std::vector<std::optional<TensorType>>& types) {
 }  // namespace
 
 size_t VariantMemo::Hash::operator()(const NodeQuery& query) const {
-  size_t hash = absl::HashOf(query.op, HashOfTypes(query.inputs), HashOfTypes(query.outputs));
-  for (const auto& [name, value] : query.attrs) {
-    hash = std::visit([&](const auto& v) { return absl::HashOf(hash, name, v); }, value);
-  }
+  size_t hash = absl::HashOf(query.op, HashOfBits(query.attrs), HashOfTypes(query.inputs),
+                             HashOfTypes(query.outputs));
   for (const auto& [input, elements] : query.known) hash = absl::HashOf(hash, input, elements);
   return hash;
+}
+
+bool VariantMemo::Same::operator()(const NodeQuery& a, const NodeQuery& b) const {
+  return a.op == b.op && a.inputs == b.inputs && a.outputs == b.outputs && a.known == b.known &&
+         SameBits(a.attrs, b.attrs);
 }
 
 const KernelVariant* VariantMemo::BestStrided(const NodeQuery& query) {

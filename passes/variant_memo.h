@@ -24,9 +24,12 @@ class VariantMemo {
   struct Hash {
     size_t operator()(const NodeQuery& query) const;
   };
+  struct Same {
+    bool operator()(const NodeQuery& a, const NodeQuery& b) const;
+  };
 
   const Target& target_;
-  std::unordered_map<NodeQuery, std::vector<KernelVariant>, Hash> answers_;
+  std::unordered_map<NodeQuery, std::vector<KernelVariant>, Hash, Same> answers_;
 };
 
 }  // namespace millrace

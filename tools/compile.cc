@@ -131,12 +131,22 @@ absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options) {
 }
 
 absl::StatusOr<RewrittenGraph> RewriteFile(const PlanningOptions& options) {
+  const char* refused = !options.schedule.empty() ? "--schedule"
+                        : options.streams != 0    ? "--streams"
+                                                  : nullptr;
+  if (refused != nullptr) {
+    return UsageError(
+        StrCat(refused, ": that is settled when the graph is planned; see millrace plan"));
+  }
   MILLRACE_ASSIGN_OR_RETURN(const ModelFile file, OpenModelFile(options.file));
   RewrittenGraph result;
   MILLRACE_ASSIGN_OR_RETURN(result.graph, LoadPlannedGraph(options, file));
   result.nodes_before = NumNodes(result.graph);
   MILLRACE_ASSIGN_OR_RETURN(const Destination destination, FindDestination(options));
   MILLRACE_ASSIGN_OR_RETURN(const CompileOptions compile, ToCompileOptions(options, result.graph));
+  MILLRACE_ASSIGN_OR_RETURN(const auto device, ParseDeviceName(compile.device));
+  const auto found = FindDevice(destination.machine, device.first, device.second);
+  if (!found.ok()) return UsageError(StdView(found.status().message()));
   MILLRACE_ASSIGN_OR_RETURN(result.records, RewriteGraph(result.graph, destination.machine,
                                                          *destination.target, compile));
   return result;

@@ -19,14 +19,21 @@ struct OptimizeOptions {
   bool text = false, dot = false, json = false;
 };
 
+void FixAllSymbols(Graph& graph) {
+  graph.symbols.clear();
+  graph.symbolic_dims.clear();
+  for (Node& node : graph.nodes) {
+    for (Subgraph& body : node.subgraphs) FixAllSymbols(body.graph);
+  }
+}
+
 absl::Status Optimize(const OptimizeOptions& options) {
   if (!options.output.empty()) {
     MILLRACE_RETURN_IF_ERROR(Annotate(CheckCanWrite(options.output), "--output"));
   }
   MILLRACE_ASSIGN_OR_RETURN(RewrittenGraph result, RewriteFile(options.planning));
   // What was computed holds for the sizes that symbols were bound to.
-  result.graph.symbols.clear();
-  result.graph.symbolic_dims.clear();
+  FixAllSymbols(result.graph);
   if (!options.output.empty()) {
     const InterruptDeferral deferral;
     MILLRACE_RETURN_IF_ERROR(SaveGraph(result.graph, options.output));

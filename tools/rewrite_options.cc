@@ -51,7 +51,7 @@ absl::Status Dump(const Graph& graph, const std::string& folder, int number,
 }
 
 absl::Status AddDumps(const RewriteOptions& options, const Graph& input, CompileOptions& compile) {
-  std::map<std::string, std::string> folders;  // by pass
+  std::multimap<std::string, std::string> folders;  // by pass
   for (size_t i = 0; i + 1 < options.dumps.size(); i += 2) {
     const std::string &pass = options.dumps[i], &folder = options.dumps[i + 1];
     if (pass != "all") {
@@ -61,7 +61,7 @@ absl::Status AddDumps(const RewriteOptions& options, const Graph& input, Compile
     std::filesystem::create_directories(folder, error);
     if (error) return UsageError(StrCat("--dump-after: ", folder, ": ", error.message()));
     if (pass == "all") MILLRACE_RETURN_IF_ERROR(Dump(input, folder, 0, "input"));
-    folders[pass] = folder;
+    folders.emplace(pass, folder);
   }
   if (folders.empty()) return absl::OkStatus();
   int number = 0;
@@ -69,9 +69,10 @@ absl::Status AddDumps(const RewriteOptions& options, const Graph& input, Compile
                                             bool) mutable -> absl::Status {
     ++number;
     for (const std::string& name : {std::string("all"), pass.name}) {
-      const auto folder = folders.find(name);
-      if (folder == folders.end()) continue;
-      MILLRACE_RETURN_IF_ERROR(Dump(graph, folder->second, number, pass.name));
+      const auto [begin, end] = folders.equal_range(name);
+      for (auto folder = begin; folder != end; ++folder) {
+        MILLRACE_RETURN_IF_ERROR(Dump(graph, folder->second, number, pass.name));
+      }
     }
     return absl::OkStatus();
   };

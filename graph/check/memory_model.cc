@@ -158,12 +158,18 @@ bool MemoryModel::IsAsExpected(const PlacedSlice& place, const ByteMap::Cell& ce
          IsViewed(cell.content, cell.begin, cell.end - cell.begin, term, cell.begin - origin);
 }
 
-bool MemoryModel::IsViewed(const Content& content, int64_t begin, int64_t size, int32_t term,
+bool MemoryModel::IsViewed(Content content, int64_t begin, int64_t size, int32_t term,
                            int64_t offset) {
   struct Question {
     int32_t term;
     int64_t begin, size, offset;
   };
+  // Of an earlier step both: as then.
+  const ContentTerm &expected = terms_.term(term), &found = terms_.term(content.term);
+  if (expected.kind == TermKind::kEarlier && found.kind == TermKind::kEarlier) {
+    term = expected.subject;
+    content.term = found.subject;
+  }
   std::vector<Question> questions = {{term, begin, size, offset}};
   while (!questions.empty() && !exhausted()) {
     ++work_;

@@ -120,7 +120,7 @@ class MemoryModel {
                     int64_t origin);
   // Whether bytes [begin, begin + size), which hold `content`, are bytes [offset, offset + size) of
   // `term`, because of what ops that are views mean. Row-major.
-  bool IsViewed(const Content& content, int64_t begin, int64_t size, int32_t term, int64_t offset);
+  bool IsViewed(Content content, int64_t begin, int64_t size, int32_t term, int64_t offset);
   std::span<const ViewPart> ViewPartsOf(int32_t node, int output);
   // The type of the value that a term stands for; null when it stands for none.
   const TensorType* TypeOf(int32_t term) const;

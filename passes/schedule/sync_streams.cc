@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -19,9 +20,37 @@ struct LastUses {
   std::vector<int32_t> readers;  // since then
 };
 
+// The node of the outermost graph that an instruction computes; !valid(): none.
+NodeId NodeOf(const Instruction& instruction) {
+  const auto of = [](const auto* body) {
+    return body != nullptr && body->graph == 0 ? body->node : NodeId();
+  };
+  for (const NodeId node :
+       {of(std::get_if<Launch>(&instruction.body)), of(std::get_if<Call>(&instruction.body)),
+        of(std::get_if<HostCall>(&instruction.body))}) {
+    if (node.valid()) return node;
+  }
+  return NodeId();
+}
+
+// Nodes come after those that they ask to come after, though no bytes say so.
+void AddControlEdges(const Graph& graph, const std::vector<Instruction>& step,
+                     ScheduleProblem& problem) {
+  std::vector<int32_t> instruction_of(graph.nodes.size(), -1);
+  for (size_t i = 0; i < step.size(); ++i) {
+    const NodeId node = NodeOf(step[i]);
+    if (!node.valid()) continue;
+    instruction_of[node.index] = static_cast<int32_t>(i);
+    for (const NodeId before : graph.node(node).after) {
+      const int32_t earlier = instruction_of[before.index];
+      if (earlier >= 0) problem.edges.push_back({earlier, static_cast<int32_t>(i)});
+    }
+  }
+}
+
 // Instructions of the step as tasks, with an edge wherever one must not overtake another. What
 // happens in the bodies of a Call is the Call's.
-ScheduleProblem InstructionOrder(const Program& program, const AccessLog& log,
+ScheduleProblem InstructionOrder(const Graph& graph, const Program& program, const AccessLog& log,
                                  std::span<const int32_t> allocation_of_slice) {
   const std::vector<Instruction>& step = program.segments[0].instructions;
   ScheduleProblem problem;
@@ -48,6 +77,7 @@ ScheduleProblem InstructionOrder(const Program& program, const AccessLog& log,
       last = {current, {}};
     }
   }
+  AddControlEdges(graph, step, problem);
   return problem;
 }
 
@@ -56,7 +86,7 @@ ScheduleProblem InstructionOrder(const Program& program, const AccessLog& log,
 void SyncStreams(std::span<const Graph* const> graphs, std::span<const int32_t> allocation_of_slice,
                  Program& program) {
   const ScheduleProblem problem =
-      InstructionOrder(program, LogAccesses(program, graphs), allocation_of_slice);
+      InstructionOrder(*graphs[0], program, LogAccesses(program, graphs), allocation_of_slice);
   std::vector<Instruction>& step = program.segments[0].instructions;
   StreamAssignment assignment;
   assignment.order.resize(step.size());

@@ -75,6 +75,15 @@ constexpr std::pair<const char*, const char*> kGraphs[] = {
       h = MatMul(x, w)
       y = Relu(h)
       output y)"},
+    {"a param is updated through a view", R"(
+      input x : f32[2,2]
+      param p : f32[4] = init ones
+      const s : i64[1] = inline [4]
+      n = Exp(x)
+      m = Reshape(n, s)
+      y = Neg(p)
+      update p <- m
+      output y)"},
     {"input is output", R"(
       input x : f32[2]
       y = Relu(x)
@@ -416,6 +425,23 @@ TEST(Pipeline, RequestsItCannotHonourAreRefused) {
   CompileOptions on_cpu;
   EXPECT_EQ(ExitCode(CompileError("input x : f32[1]\ny = Relu(x) device \"cuda:0\"\noutput y")), 2);
   EXPECT_EQ(ExitCode(CompileError("input x : f32[1]\ny = Relu(x) stream 2\noutput y")), 2);
+  const char in_a_body[] = R"(
+    input c : bool[]
+    input x : f32[1]
+    y = If(c, x) graph then_branch {
+      input v : f32[1]
+      t = Relu(v) device "cuda:3"
+      output t
+    } graph else_branch {
+      input v : f32[1]
+      t = Neg(v)
+      output t
+    }
+    output y)";
+  EXPECT_EQ(ExitCode(CompileError(in_a_body)), 2);
+  CompileOptions on_two;
+  on_two.streams = 2;
+  EXPECT_EQ(ExitCode(CompileError("input x : f32[1]\ny = Relu(x) stream 0\noutput y", on_two)), 2);
   EXPECT_EQ(ExitCode(CompileError("mesh \"data=2\"\ninput x : f32[1]\ny = Relu(x)\noutput y")), 2);
   EXPECT_TRUE(
       CompileError("input x : f32[1]\ny = Relu(x) device \"cpu:0\" stream 0\noutput y").ok());

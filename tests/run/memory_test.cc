@@ -128,6 +128,28 @@ absl::StatusOr<PlanBundle> PlanFor(const Graph& graph, const std::string& kind, 
   return std::move(result.plan);
 }
 
+// No byte that the second chain touches says that it waits for the first.
+TEST(Memory, ControlDependenciesHoldAcrossStreams) {
+  const absl::StatusOr<Graph> graph = TypedGraph(R"(
+    input x : f32[8]
+    input z : f32[8]
+    a = Exp(x)
+    b = Neg(a)
+    c = Exp(b)
+    d = Neg(c)
+    e = Exp(z)
+    f = Neg(e)
+    g = Exp(f) after [a]
+    h = Neg(g)
+    output d
+    output h)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const absl::StatusOr<PlanBundle> plan = PlanFor(*graph, "cuda", 2);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->programs[0].streams.size(), 2u);
+  EXPECT_FALSE(plan->programs[0].events.empty());
+}
+
 // Every order of the plan's streams that is tried gives what the case means.
 void ExpectAdversaryFindsNothing(const PlanBundle& plan, const Case& c, uint64_t seed) {
   const std::unique_ptr<KernelLibrary> kernels = CreateReferenceKernelLibrary();

@@ -50,6 +50,27 @@ TEST(Optimize, SizesAreFixed) {
   EXPECT_THAT(result.out, Not(HasSubstr("symbol")));
 }
 
+TEST(Optimize, SizesInBodiesAreFixedToo) {
+  const std::string branches = WriteTestFile("branches.json", R"({
+    "format": "millrace-graph", "version": "1.0", "name": "branches",
+    "symbols": {"N": {"min": 1, "max": 64, "default": 2}},
+    "inputs": [{"name": "c", "type": {"dtype": "bool", "shape": []}},
+               {"name": "x", "type": {"dtype": "f32", "shape": ["N", 2]}}],
+    "nodes": [{"name": "if", "op": "If", "inputs": ["c", "x"], "outputs": ["y"], "graphs": {
+      "then_branch": {"inputs": [{"name": "a", "type": {"dtype": "f32", "shape": ["N", 2]}}],
+        "nodes": [{"name": "r", "op": "Relu", "inputs": ["a"], "outputs": ["t"]}],
+        "outputs": ["t"]},
+      "else_branch": {"inputs": [{"name": "a", "type": {"dtype": "f32", "shape": ["N", 2]}}],
+        "nodes": [{"name": "r", "op": "Neg", "inputs": ["a"], "outputs": ["t"]}],
+        "outputs": ["t"]}}}],
+    "outputs": ["y"]})");
+  const std::string optimized = TestPath("optimized.json");
+  const CommandResult result = RunMillrace({"optimize", branches, "-o", optimized});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const CommandResult run = RunMillrace({"run", optimized, "--input", "*=rand:1"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+}
+
 TEST(Optimize, LevelZeroLeavesTheGraphAsItIs) {
   EXPECT_THAT(RunMillrace({"optimize", Wasteful(), "-O0"}).out,
               StartsWith("graph wasteful: 5 nodes of 5\n"));
@@ -68,11 +89,13 @@ TEST(Optimize, PassesAreChosenByName) {
 
 TEST(Optimize, GraphsAreDumpedAfterPasses) {
   const std::string all = TestPath("all"), one = TestPath("one");
-  const CommandResult result = RunMillrace({"optimize", Wasteful(), "--verify-each", "--dump-after",
-                                            "all", all, "--dump-after", "merge-moves", one});
+  const CommandResult result =
+      RunMillrace({"optimize", Wasteful(), "--verify-each", "--dump-after", "all", all,
+                   "--dump-after", "merge-moves", one, "--dump-after", "merge-moves", all + "2"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(ReadTestFile(all + "/00-input.txt"), HasSubstr("back: b"));
   EXPECT_TRUE(std::filesystem::exists(all + "/04-merge-moves.txt"));
+  EXPECT_TRUE(std::filesystem::exists(all + "2/04-merge-moves.txt"));
   EXPECT_FALSE(std::filesystem::exists(one + "/00-input.txt"));
   EXPECT_THAT(ReadTestFile(one + "/04-merge-moves.txt"), HasSubstr("Transpose(x)"));
 }
@@ -89,6 +112,9 @@ TEST(Optimize, MistakesAreTold) {
       {{"--dump-after", "merge-moves"}, "--dump-after"},
       {{"--dump-after", "all", "/dev/null/no"}, "--dump-after: /dev/null/no"},
       {{"-o", "/nowhere/g.json"}, "--output"},
+      {{"--schedule", "memory"}, "--schedule: that is settled when the graph is planned"},
+      {{"--streams", "2"}, "--streams: that is settled when the graph is planned"},
+      {{"--device", "cpu:99"}, "cpu:99"},
   };
   for (const auto& [arguments, message] : kMistakes) {
     std::vector<std::string> command = {"optimize", Wasteful()};
