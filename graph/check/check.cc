@@ -219,8 +219,11 @@ class PlanRun {
         const Value& value = plan_.graph.value(home.value);
         if (value.kind != ValueKind::kParam) continue;
         const int32_t place = model_.graphs.param_place[home.value.index];
-        ExpectAtEnd(section, s, home.slice, 0, newest.at(sites_[s].coordinate, place),
-                    StrCat("param '", value.name, "'"), ValueNeeded(home.value));
+        const int32_t term = newest.at(sites_[s].coordinate, place);
+        const bool holds = ExpectAtEnd(section, s, home.slice, 0, term,
+                                       StrCat("param '", value.name, "'"), ValueNeeded(home.value));
+        // It may go by the name of what it is a view of, which the next step does not know.
+        if (holds) memory_.NameContent(s, PlaceOf(s, home.slice), term);
       }
     }
   }
@@ -246,13 +249,20 @@ class PlanRun {
     }
   }
 
-  void ExpectAtEnd(Section section, int32_t s, SliceId slice, int32_t microbatch, int32_t term,
+  PlacedSlice PlaceOf(int32_t s, SliceId slice) {
+    PlacedSlice place;
+    memory_.Place({.site = s, .microbatch = 0, .clock = {}}, slice, "", place);
+    return place;
+  }
+
+  // False, with an error, when the bytes hold something else.
+  bool ExpectAtEnd(Section section, int32_t s, SliceId slice, int32_t microbatch, int32_t term,
                    const std::string& what, ValueId value) {
     PlacedSlice place;
     if (!memory_.Place({.site = s, .microbatch = microbatch, .clock = {}}, slice, "", place))
-      return;
+      return false;
     const std::optional<ByteMap::Cell> other = memory_.FindOther(s, place, term);
-    if (!other.has_value()) return;
+    if (!other.has_value()) return true;
     const bool computed = IsComputed(value);
     const PlanRule rule = computed ? PlanRule::kBinding : PlanRule::kCompute;
     const uint64_t key = absl::HashOf(sites_[s].program, slice.index, static_cast<int>(rule));
@@ -265,6 +275,7 @@ class PlanRun {
           computed ? ""
                    : StrCat("; no instruction computes '", plan_.graph.value(value).name, "'"));
     });
+    return false;
   }
 
   bool IsComputed(ValueId id) const {

@@ -158,18 +158,12 @@ bool MemoryModel::IsAsExpected(const PlacedSlice& place, const ByteMap::Cell& ce
          IsViewed(cell.content, cell.begin, cell.end - cell.begin, term, cell.begin - origin);
 }
 
-bool MemoryModel::IsViewed(Content content, int64_t begin, int64_t size, int32_t term,
+bool MemoryModel::IsViewed(const Content& content, int64_t begin, int64_t size, int32_t term,
                            int64_t offset) {
   struct Question {
     int32_t term;
     int64_t begin, size, offset;
   };
-  // Of an earlier step both: as then.
-  const ContentTerm &expected = terms_.term(term), &found = terms_.term(content.term);
-  if (expected.kind == TermKind::kEarlier && found.kind == TermKind::kEarlier) {
-    term = expected.subject;
-    content.term = found.subject;
-  }
   std::vector<Question> questions = {{term, begin, size, offset}};
   while (!questions.empty() && !exhausted()) {
     ++work_;
@@ -316,6 +310,16 @@ std::optional<ByteMap::Cell> MemoryModel::FindOther(int32_t site, const PlacedSl
     });
   }
   return other;
+}
+
+void MemoryModel::NameContent(int32_t site, const PlacedSlice& place, int32_t term) {
+  for (RunCursor run(*place.footprint, place.begin); !run.done(); run.Advance()) {
+    const Content content{term, place.image, run.begin() - run.image_offset()};
+    map(site, place.buffer).ForEach(run.begin(), run.end(), [&](ByteMap::Cell& cell) {
+      ++work_;
+      cell.content = content;
+    });
+  }
 }
 
 void MemoryModel::Fill(int32_t site, const PlacedSlice& place, int32_t term) {

@@ -89,6 +89,8 @@ class MemoryModel {
 
   // The first cell of `place` that does not hold `term`, if any. No access.
   std::optional<ByteMap::Cell> FindOther(int32_t site, const PlacedSlice& place, int32_t term);
+  // What `place` holds, under whatever name, is `term` from now on. No access.
+  void NameContent(int32_t site, const PlacedSlice& place, int32_t term);
   // The session writes, between sections. Two such writes to one place before the next barrier
   // leave nothing there, since their order is not the plan's to say.
   void Fill(int32_t site, const PlacedSlice& place, int32_t term);
@@ -120,7 +122,7 @@ class MemoryModel {
                     int64_t origin);
   // Whether bytes [begin, begin + size), which hold `content`, are bytes [offset, offset + size) of
   // `term`, because of what ops that are views mean. Row-major.
-  bool IsViewed(Content content, int64_t begin, int64_t size, int32_t term, int64_t offset);
+  bool IsViewed(const Content& content, int64_t begin, int64_t size, int32_t term, int64_t offset);
   std::span<const ViewPart> ViewPartsOf(int32_t node, int output);
   // The type of the value that a term stands for; null when it stands for none.
   const TensorType* TypeOf(int32_t term) const;

@@ -150,6 +150,28 @@ TEST(Memory, ControlDependenciesHoldAcrossStreams) {
   EXPECT_FALSE(plan->programs[0].events.empty());
 }
 
+// The next step finds the param in bytes that were written as what it is a view of.
+TEST(Memory, ParamsMayBeUpdatedThroughViews) {
+  for (const char* outputs : {"", "output m", "output n"}) {
+    const absl::StatusOr<Graph> graph = TypedGraph(StrCat(R"(
+      input x : f32[2,2]
+      param p : f32[4] = init ones
+      const s : i64[1] = inline [4]
+      n = Exp(x)
+      m = Reshape(n, s)
+      y = Neg(p)
+      update p <- m
+      output y
+)",
+                                                          outputs));
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    const Tensor x = Tensor::Of<float>({2, 2}, {0, 0, 0, 0});
+    const auto results = RunGraph(*graph, {{{"x", x}}, {{"x", x}}});
+    ASSERT_TRUE(results.ok()) << results.status();
+    EXPECT_TRUE(BitEqual((*results)[1][0], Tensor::Of<float>({4}, {-1, -1, -1, -1})));
+  }
+}
+
 // Every order of the plan's streams that is tried gives what the case means.
 void ExpectAdversaryFindsNothing(const PlanBundle& plan, const Case& c, uint64_t seed) {
   const std::unique_ptr<KernelLibrary> kernels = CreateReferenceKernelLibrary();
