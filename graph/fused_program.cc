@@ -14,22 +14,26 @@ struct OpInfo {
 };
 
 constexpr OpInfo kOps[] = {
-    {"load", 0},  {"constant", 0},   {"index", 0},      {"cast", 1},          {"neg", 1},
-    {"abs", 1},   {"sign", 1},       {"exp", 1},        {"log", 1},           {"sqrt", 1},
-    {"rsqrt", 1}, {"reciprocal", 1}, {"tanh", 1},       {"erf", 1},           {"sigmoid", 1},
-    {"sin", 1},   {"cos", 1},        {"floor", 1},      {"ceil", 1},          {"round", 1},
-    {"not", 1},   {"is_nan", 1},     {"add", 2},        {"sub", 2},           {"mul", 2},
-    {"div", 2},   {"min", 2},        {"max", 2},        {"pow", 2},           {"mod", 2},
-    {"and", 2},   {"or", 2},         {"xor", 2},        {"equal", 2},         {"not_equal", 2},
-    {"less", 2},  {"less_equal", 2}, {"greater", 2},    {"greater_equal", 2}, {"select", 3},
-    {"fma", 3},   {"reduce_sum", 1}, {"reduce_max", 1}, {"reduce_min", 1},    {"reduce_prod", 1},
+    {"load", 0},       {"constant", 0},   {"index", 0},         {"cast", 1},        {"neg", 1},
+    {"abs", 1},        {"sign", 1},       {"exp", 1},           {"log", 1},         {"sqrt", 1},
+    {"rsqrt", 1},      {"reciprocal", 1}, {"tanh", 1},          {"erf", 1},         {"sigmoid", 1},
+    {"sin", 1},        {"cos", 1},        {"expm1", 1},         {"softplus", 1},    {"gelu", 1},
+    {"gelu_tanh", 1},  {"floor", 1},      {"ceil", 1},          {"round", 1},       {"not", 1},
+    {"is_nan", 1},     {"add", 2},        {"sub", 2},           {"mul", 2},         {"div", 2},
+    {"min", 2},        {"max", 2},        {"pow", 2},           {"mod", 2},         {"and", 2},
+    {"or", 2},         {"xor", 2},        {"equal", 2},         {"not_equal", 2},   {"less", 2},
+    {"less_equal", 2}, {"greater", 2},    {"greater_equal", 2}, {"select", 3},      {"fma", 3},
+    {"reduce_sum", 1}, {"reduce_max", 1}, {"reduce_min", 1},    {"reduce_prod", 1},
 };
 static_assert(std::size(kOps) == static_cast<size_t>(ScalarOp::kReduceProd) + 1);
 
-constexpr std::string_view kRoles[] = {"outer", "reduce", "inner"};
+bool IsLogic(ScalarOp op) { return op >= ScalarOp::kAnd && op <= ScalarOp::kXor; }
+bool IsOfFloats(ScalarOp op) {
+  return (op >= ScalarOp::kExp && op <= ScalarOp::kRound) || op == ScalarOp::kPow ||
+         op == ScalarOp::kFma;
+}
 
-bool IsReduction(ScalarOp op) { return op >= ScalarOp::kReduceSum; }
-bool IsComparison(ScalarOp op) { return op >= ScalarOp::kEqual && op <= ScalarOp::kGreaterEqual; }
+constexpr std::string_view kRoles[] = {"outer", "reduce", "inner"};
 
 std::string ValueText(int64_t i) { return StrCat("%", i); }
 
@@ -39,8 +43,7 @@ class Checker {
   explicit Checker(const FusedProgram& program) : p_(program) {}
 
   absl::Status Check() {
-    if (p_.dims.size() > 2 * kMaxRank)
-      return Error(StrCat("has more than ", 2 * kMaxRank, " dims"));
+    if (p_.dims.size() > kMaxRank) return Error(StrCat("has more than ", kMaxRank, " dims"));
     for (size_t d = 0; d < p_.dims.size(); ++d) {
       if (p_.dims[d].size < 0 || p_.dims[d].size > kMaxBytes) {
         return Error(StrCat("dim ", d, " has size ", p_.dims[d].size));
@@ -122,14 +125,32 @@ class Checker {
     if (IsComparison(s.op) || s.op == ScalarOp::kIsNaN) {
       if (s.dtype != DType::kBool) return mismatch(DType::kBool, s.dtype);
       if (s.b >= 0 && dtype_of(s.a) != dtype_of(s.b)) return mismatch(dtype_of(s.a), dtype_of(s.b));
+      if (s.op == ScalarOp::kIsNaN && !IsFloat(dtype_of(s.a))) return NoSuch(i, dtype_of(s.a));
       return absl::OkStatus();
     }
+    MILLRACE_RETURN_IF_ERROR(CheckDomain(i));
     const bool is_select = s.op == ScalarOp::kSelect;
     if (is_select && dtype_of(s.a) != DType::kBool) return mismatch(DType::kBool, dtype_of(s.a));
     for (int32_t operand : {is_select ? -1 : s.a, s.b, s.c}) {
       if (operand >= 0 && dtype_of(operand) != s.dtype) return mismatch(s.dtype, dtype_of(operand));
     }
     return absl::OkStatus();
+  }
+
+  absl::Status NoSuch(int32_t i, DType dtype) const {
+    return Error(StrCat(ValueText(i), ": there is no ", ScalarOpName(p_.instructions[i].op), " of ",
+                        DTypeName(dtype)));
+  }
+
+  // Logic is of bools and bits, functions that are not exact are of floats, the rest of numbers.
+  absl::Status CheckDomain(int32_t i) const {
+    const ScalarInstruction& s = p_.instructions[i];
+    const bool fits = s.op == ScalarOp::kSelect ? true
+                      : s.op == ScalarOp::kNot  ? s.dtype == DType::kBool
+                      : IsLogic(s.op)           ? !IsFloat(s.dtype)
+                      : IsOfFloats(s.op)        ? IsFloat(s.dtype)
+                                                : s.dtype != DType::kBool;
+    return fits ? absl::OkStatus() : NoSuch(i, s.dtype);
   }
 
   absl::Status CheckOutput(size_t i) const {
@@ -159,6 +180,10 @@ class Checker {
 }  // namespace
 
 int Arity(ScalarOp op) { return kOps[static_cast<int>(op)].arity; }
+
+bool IsReduction(ScalarOp op) { return op >= ScalarOp::kReduceSum; }
+
+bool IsComparison(ScalarOp op) { return op >= ScalarOp::kEqual && op <= ScalarOp::kGreaterEqual; }
 
 std::string_view ScalarOpName(ScalarOp op) { return kOps[static_cast<int>(op)].name; }
 

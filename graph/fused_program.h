@@ -35,6 +35,10 @@ enum class ScalarOp : uint8_t {
   kCast,      // to dtype
   // unary
   kNeg, kAbs, kSign, kExp, kLog, kSqrt, kRsqrt, kReciprocal, kTanh, kErf, kSigmoid, kSin, kCos,
+  kExpm1,     // e^x - 1
+  kSoftplus,  // log(1 + e^x)
+  kGelu,      // x Phi(x)
+  kGeluTanh,  // its approximation by tanh
   kFloor, kCeil, kRound, kNot, kIsNaN,
   // binary
   kAdd, kSub, kMul, kDiv, kMin, kMax, kPow, kMod, kAnd, kOr, kXor,
@@ -46,6 +50,8 @@ enum class ScalarOp : uint8_t {
   kReduceSum, kReduceMax, kReduceMin, kReduceProd,
 };
 int Arity(ScalarOp op);                        // value operands: 0 to 3
+bool IsReduction(ScalarOp op);
+bool IsComparison(ScalarOp op);                // kEqual to kGreaterEqual
 std::string_view ScalarOpName(ScalarOp op);    // "load", "add", "reduce_sum"
 std::optional<ScalarOp> ParseScalarOp(std::string_view name);
 std::string_view DimRoleName(DimRole role);    // "outer", "reduce", "inner"

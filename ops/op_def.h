@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/builder.h"
+#include "graph/fused_program.h"
 #include "graph/graph.h"
 #include "graph/op_traits.h"
 #include "graph/status.h"
@@ -95,6 +96,19 @@ struct ShardingRule {
 // All legal ways except "replicate everything", which is always legal. nullptr: only that.
 using ShardingFn = std::vector<ShardingRule> (*)(const NodeQuery& query);
 
+// --- Scalar meaning -----------------------------------------------------------------------------
+// A value of one element in a formula that is written into a FusedProgram (ops/scalar_program.h).
+struct ScalarTerm {
+  FusedProgram* program = nullptr;
+  int32_t value = -1;  // instruction of the program
+  DType dtype = DType::kF32;
+  bool valid() const { return value >= 0; }
+};
+// What an element of the result is, of elements of the inputs (omitted ones: not valid), for ops of
+// class kElementwise with one output. Inputs have one dtype, f16 and bf16 come as f32. A term that
+// is not valid: these attributes have no formula.
+using ScalarFn = ScalarTerm (*)(const Attrs& attrs, std::span<const ScalarTerm> inputs);
+
 // --- Work ---------------------------------------------------------------------------------------
 struct Work {
   double flops = 0;  // a multiply-add counts 2, a transcendental 1
@@ -126,6 +140,7 @@ struct OpDef {
   FusionClass fusion = FusionClass::kNone;
   // kElementwise with one output: the scalar op, for ops that are just that.
   std::string scalar_op = {};
+  ScalarFn scalar = nullptr;  // for those that are several
 
   InferFn infer = nullptr;          // never null
   ReferenceFn reference = nullptr;  // null for control flow and comm ops only

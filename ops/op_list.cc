@@ -65,6 +65,7 @@ namespace millrace {
   OP(EyeLikeOp) \
   OP(FlattenOp) \
   OP(FloorOp) \
+  OP(FusedProgramOp) \
   OP(GRUOp) \
   OP(GatherElementsOp) \
   OP(GatherNDOp) \

@@ -1,11 +1,13 @@
-// Elementwise ops of two operands as functions of two elements: what reference kernels and plain
-// loops compute. Arguments are NativeType (f16 and bf16 as f32), but for kAdd, kSub and kMul, which
-// get ComputeType, so that integers wrap around.
+// Elementwise ops as functions of one or two elements: what reference kernels and plain loops
+// compute. Arguments are NativeType (f16 and bf16 as f32), but for kAdd, kSub and kMul, which get
+// ComputeType, so that integers wrap around; where they are named double, f64.
 #ifndef MILLRACE_OPS_SCALAR_FUNCTIONS_H_
 #define MILLRACE_OPS_SCALAR_FUNCTIONS_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numbers>
 #include <type_traits>
 
 #include "ops/ordering.h"
@@ -50,6 +52,7 @@ inline constexpr auto kMax = [](auto a, auto b) { return kLargerFirst(b, a) ? b 
 inline constexpr auto kMin = [](auto a, auto b) { return kSmallerFirst(b, a) ? b : a; };
 
 inline constexpr auto kEqual = [](auto a, auto b) { return a == b; };
+inline constexpr auto kNotEqual = [](auto a, auto b) { return a != b; };
 inline constexpr auto kLess = [](auto a, auto b) { return a < b; };
 inline constexpr auto kLessOrEqual = [](auto a, auto b) { return a <= b; };
 inline constexpr auto kGreater = [](auto a, auto b) { return a > b; };
@@ -70,6 +73,52 @@ inline constexpr auto kPRelu = [](auto x, auto slope) {
     return std::is_signed_v<T> && x < T(0) ? static_cast<T>(product) : x;
   }
 };
+
+// 0 - x in integers wraps around: the most negative one is its own negative.
+template <typename T>
+T Negative(T x) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return -x;
+  } else {
+    return static_cast<T>(0 - static_cast<uint64_t>(x));
+  }
+}
+
+template <typename T>
+T Magnitude(T x) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::abs(x);
+  } else if constexpr (std::is_signed_v<T>) {
+    return x < 0 ? Negative(x) : x;
+  } else {
+    return x;
+  }
+}
+
+// NaN is its own sign.
+template <typename T>
+T SignOf(T x) {
+  if (x == 0) return 0;
+  if (x > 0) return 1;
+  if constexpr (std::is_signed_v<T>) return x < 0 ? T(-1) : x;
+  return x;
+}
+
+// exp(-|x|) does not overflow.
+inline double SoftplusOf(double x) {
+  return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
+}
+
+inline constexpr double kGeluSqrtHalf = std::numbers::sqrt2 / 2;
+inline constexpr double kGeluTanhScale =
+    std::numbers::sqrt2 * std::numbers::inv_sqrtpi;  // sqrt(2/pi)
+inline constexpr double kGeluCubic = 0.044715;
+
+// x Phi(x), Phi being the standard normal distribution.
+inline double GeluOf(double x) { return 0.5 * x * (1 + std::erf(x * kGeluSqrtHalf)); }
+inline double GeluTanhOf(double x) {
+  return 0.5 * x * (1 + std::tanh(kGeluTanhScale * (x + kGeluCubic * x * x * x)));
+}
 
 }  // namespace millrace
 

@@ -3,6 +3,7 @@
 #ifndef MILLRACE_PASSES_PASS_H_
 #define MILLRACE_PASSES_PASS_H_
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -35,6 +36,14 @@ struct PassContext {
   std::string_view running_pass;  // set by the pass manager
 };
 
+enum class PassStage : uint8_t {
+  kSimplify,   // less of the same ops
+  kRecognize,  // what library kernels do at once: epilogues, attention
+  kFuse,       // what is left between them
+};
+inline constexpr PassStage kPassStages[] = {PassStage::kSimplify, PassStage::kRecognize,
+                                            PassStage::kFuse};
+
 struct Pass {
   std::string name;  // "eliminate-identity"
   std::string doc;   // one line
@@ -42,6 +51,8 @@ struct Pass {
   // 2: what pays by the cost model; 3: what may take long to find.
   int level = 1;
   absl::StatusOr<bool> (*run)(Graph& graph, PassContext& context) = nullptr;
+  // Passes of a stage run when those of the stages before find nothing more, and run along then.
+  PassStage stage = PassStage::kSimplify;
 };
 
 inline constexpr int kDefaultLevel = 2, kMaxLevel = 3;

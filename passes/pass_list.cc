@@ -20,6 +20,8 @@ std::span<const Pass> AllPasses() {
        LiftNestedConstants},
       {"eliminate-dead-nodes", "Drop nodes without effects whose results nobody reads", 1,
        EliminateDeadNodes},
+      {"fuse-programs", "Compute elementwise nodes in a row as one program, point by point", 2,
+       FusePrograms, PassStage::kFuse},
   };
   return kPasses;
 }

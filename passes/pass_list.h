@@ -27,6 +27,7 @@ absl::StatusOr<std::vector<Pass>> SelectPasses(const PassSelection& selection);
 absl::StatusOr<bool> EliminateCommonSubexpressions(Graph& graph, PassContext& context);
 absl::StatusOr<bool> EliminateIdentity(Graph& graph, PassContext& context);
 absl::StatusOr<bool> FoldConstants(Graph& graph, PassContext& context);
+absl::StatusOr<bool> FusePrograms(Graph& graph, PassContext& context);
 absl::StatusOr<bool> LiftNestedConstants(Graph& graph, PassContext& context);
 absl::StatusOr<bool> LowerEinsum(Graph& graph, PassContext& context);
 absl::StatusOr<bool> MergeMoves(Graph& graph, PassContext& context);

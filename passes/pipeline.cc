@@ -91,12 +91,19 @@ absl::StatusOr<std::vector<RewriteRecord>> RewriteGraph(Graph& graph, const Mach
   PassContext context;
   context.machine = &machine;
   context.target = &target;
-  // One pass makes work for another. What is refused is said once, when all is done.
-  for (int round = 0; round < kMaxRounds; ++round) {
-    std::erase_if(context.records, [](const RewriteRecord& record) { return !record.applied; });
-    MILLRACE_ASSIGN_OR_RETURN(const bool changed,
-                              RunPasses(passes, graph, context, options.running));
-    if (!changed) break;
+  for (PassStage stage : kPassStages) {
+    std::vector<Pass> fresh, due;
+    for (const Pass& pass : passes) {
+      if (pass.stage == stage) fresh.push_back(pass);
+      if (pass.stage <= stage) due.push_back(pass);
+    }
+    // One pass makes work for another. What is refused is said once, when all is done.
+    bool changed = !fresh.empty();
+    for (int round = 0; changed && round < kMaxRounds; ++round) {
+      if (round > 0) std::erase_if(context.records, [](const auto& r) { return !r.applied; });
+      MILLRACE_ASSIGN_OR_RETURN(
+          changed, RunPasses(round == 0 ? fresh : due, graph, context, options.running));
+    }
   }
   return std::move(context.records);
 }

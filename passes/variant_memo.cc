@@ -25,14 +25,14 @@ size_t HashOfTypes(const std::vector<std::optional<TensorType>>& types) {
 
 }  // namespace
 
-size_t VariantMemo::Hash::operator()(const NodeQuery& query) const {
+size_t QueryHash::operator()(const NodeQuery& query) const {
   size_t hash = absl::HashOf(query.op, HashOfBits(query.attrs), HashOfTypes(query.inputs),
                              HashOfTypes(query.outputs));
   for (const auto& [input, elements] : query.known) hash = absl::HashOf(hash, input, elements);
   return hash;
 }
 
-bool VariantMemo::Same::operator()(const NodeQuery& a, const NodeQuery& b) const {
+bool SameQuery::operator()(const NodeQuery& a, const NodeQuery& b) const {
   return a.op == b.op && a.inputs == b.inputs && a.outputs == b.outputs && a.known == b.known &&
          SameBits(a.attrs, b.attrs);
 }

@@ -10,6 +10,14 @@
 
 namespace millrace {
 
+// Of all that a target's answer may depend on, attributes by their bits.
+struct QueryHash {
+  size_t operator()(const NodeQuery& query) const;
+};
+struct SameQuery {
+  bool operator()(const NodeQuery& a, const NodeQuery& b) const;
+};
+
 class VariantMemo {
  public:
   // `target` must outlive it.
@@ -21,15 +29,8 @@ class VariantMemo {
   const KernelVariant* BestStrided(const NodeQuery& query);
 
  private:
-  struct Hash {
-    size_t operator()(const NodeQuery& query) const;
-  };
-  struct Same {
-    bool operator()(const NodeQuery& a, const NodeQuery& b) const;
-  };
-
   const Target& target_;
-  std::unordered_map<NodeQuery, std::vector<KernelVariant>, Hash, Same> answers_;
+  std::unordered_map<NodeQuery, std::vector<KernelVariant>, QueryHash, SameQuery> answers_;
 };
 
 }  // namespace millrace

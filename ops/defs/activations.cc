@@ -1,17 +1,23 @@
 // Activation functions of one float, with constants as attributes. (Relu, Gelu and PRelu have files
 // of their own; Sigmoid and Tanh are among unary_math.cc.)
 //
-// Each is a struct: Of gives, for the attributes, the function of x; Slope its derivative, as a
-// formula in x and y = f(x). At a kink the derivative is that of the side ONNX counts the point to.
+// Each is a struct: Of gives, for the attributes, the function of x; Formula the same for fused
+// programs; Slope its derivative, as a formula in x and y = f(x). At a kink the derivative is that
+// of the side ONNX counts the point to.
 #include <algorithm>
+#include <limits>
 
 #include "ops/dtypes.h"
 #include "ops/elementwise.h"
 #include "ops/gradient.h"
+#include "ops/scalar_functions.h"
+#include "ops/scalar_program.h"
 #include "ops/sharding.h"
 
 namespace millrace {
 namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 double Alpha(const Attrs& attrs) { return attrs.Float("alpha", 0); }
 double Beta(const Attrs& attrs) { return attrs.Float("beta", 0); }
@@ -22,12 +28,20 @@ Term Step(const Term& condition, const Term& like, double where_true, double whe
   return Select(condition, Scalar(like, where_true), Scalar(like, where_false));
 }
 
+ScalarTerm Expm1(const ScalarTerm& x) { return ScalarUnary(ScalarOp::kExpm1, x); }
+ScalarTerm Between01(const ScalarTerm& x) {
+  return Between(x, ScalarConstant(x, 0), ScalarConstant(x, 1));
+}
+
 struct Elu {
   static auto Of(const Attrs& attrs) {
     return [alpha = Alpha(attrs)](double x) { return x < 0 ? alpha * std::expm1(x) : x; };
   }
   static Term Slope(const Attrs& attrs, const Term& x, const Term& y) {
     return Select(x < 0, y + Alpha(attrs), Scalar(x, 1));
+  }
+  static ScalarTerm Formula(const Attrs& attrs, std::span<const ScalarTerm> x) {
+    return Select(x[0] < 0, Alpha(attrs) * Expm1(x[0]), x[0]);
   }
 };
 
@@ -40,6 +54,9 @@ struct Celu {
   static Term Slope(const Attrs& attrs, const Term& x, const Term&) {
     return Select(x < 0, Apply("Exp", {x / Alpha(attrs)}), Scalar(x, 1));
   }
+  static ScalarTerm Formula(const Attrs& attrs, std::span<const ScalarTerm> x) {
+    return Select(x[0] < 0, Alpha(attrs) * Expm1(1 / Alpha(attrs) * x[0]), x[0]);
+  }
 };
 
 struct Selu {
@@ -51,6 +68,9 @@ struct Selu {
   static Term Slope(const Attrs& attrs, const Term& x, const Term& y) {
     return Select(0 < x, Scalar(x, Gamma(attrs)), y + Gamma(attrs) * Alpha(attrs));
   }
+  static ScalarTerm Formula(const Attrs& attrs, std::span<const ScalarTerm> x) {
+    return Gamma(attrs) * Select(0 < x[0], x[0], Alpha(attrs) * Expm1(x[0]));
+  }
 };
 
 struct LeakyRelu {
@@ -60,6 +80,9 @@ struct LeakyRelu {
   static Term Slope(const Attrs& attrs, const Term& x, const Term&) {
     return Step(x < 0, x, Alpha(attrs), 1);
   }
+  static ScalarTerm Formula(const Attrs& attrs, std::span<const ScalarTerm> x) {
+    return Select(x[0] < 0, Alpha(attrs) * x[0], x[0]);
+  }
 };
 
 struct ThresholdedRelu {
@@ -68,6 +91,9 @@ struct ThresholdedRelu {
   }
   static Term Slope(const Attrs& attrs, const Term& x, const Term&) {
     return Step(Alpha(attrs) < x, x, 1, 0);
+  }
+  static ScalarTerm Formula(const Attrs& attrs, std::span<const ScalarTerm> x) {
+    return Select(Alpha(attrs) < x[0], x[0], ScalarConstant(x[0], 0));
   }
 };
 
@@ -81,6 +107,12 @@ struct Shrink {
     const double lambd = attrs.Float("lambd", 0);
     return Select(x < -lambd, Scalar(x, 1), Step(lambd < x, x, 1, 0));
   }
+  static ScalarTerm Formula(const Attrs& attrs, std::span<const ScalarTerm> x) {
+    const double bias = attrs.Float("bias", 0), lambd = attrs.Float("lambd", 0);
+    if (!IsFloat(x[0].dtype)) return {};  // integers are computed as floats
+    return Select(x[0] < -lambd, x[0] + bias,
+                  Select(lambd < x[0], x[0] - bias, ScalarConstant(x[0], 0)));
+  }
 };
 
 struct HardSigmoid {
@@ -92,6 +124,10 @@ struct HardSigmoid {
   static Term Slope(const Attrs& attrs, const Term& x, const Term& y) {
     return Select(0 < y, Step(y < 1, x, Alpha(attrs), 0), Scalar(x, 0));
   }
+  static ScalarTerm Formula(const Attrs& attrs, std::span<const ScalarTerm> x) {
+    return Between01(
+        Fma(ScalarConstant(x[0], Alpha(attrs)), x[0], ScalarConstant(x[0], Beta(attrs))));
+  }
 };
 
 struct HardSwish {
@@ -101,14 +137,17 @@ struct HardSwish {
   static Term Slope(const Attrs&, const Term& x, const Term&) {
     return Select(-3 < x, Select(x < 3, x / 3 + 0.5, Scalar(x, 1)), Scalar(x, 0));
   }
+  static ScalarTerm Formula(const Attrs&, std::span<const ScalarTerm> x) {
+    return x[0] * Between01(Fma(ScalarConstant(x[0], 1.0 / 6), x[0], ScalarConstant(x[0], 0.5)));
+  }
 };
-
-// exp(-|x|) does not overflow.
-double SoftplusOf(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
 
 struct Softplus {
   static auto Of(const Attrs&) { return SoftplusOf; }
   static Term Slope(const Attrs&, const Term& x, const Term&) { return Apply("Sigmoid", {x}); }
+  static ScalarTerm Formula(const Attrs&, std::span<const ScalarTerm> x) {
+    return ScalarUnary(ScalarOp::kSoftplus, x[0]);
+  }
 };
 
 struct Softsign {
@@ -118,6 +157,12 @@ struct Softsign {
   static Term Slope(const Attrs&, const Term& x, const Term&) {
     const Term t = 1 / (Apply("Abs", {x}) + 1);
     return t * t;
+  }
+  static ScalarTerm Formula(const Attrs&, std::span<const ScalarTerm> x) {
+    const ScalarTerm size = ScalarUnary(ScalarOp::kAbs, x[0]);
+    const ScalarTerm infinite = ScalarConstant(x[0], kInfinity);
+    const ScalarTerm limit = ScalarUnary(ScalarOp::kSign, x[0]);
+    return Select(ScalarBinary(ScalarOp::kEqual, size, infinite), limit, x[0] / (size + 1));
   }
 };
 
@@ -129,6 +174,9 @@ struct Mish {
     const Term t = Apply("Tanh", {Apply("Softplus", {x})});
     return t + x * Apply("Sigmoid", {x}) * (1 - t * t);
   }
+  static ScalarTerm Formula(const Attrs&, std::span<const ScalarTerm> x) {
+    return x[0] * ScalarUnary(ScalarOp::kTanh, ScalarUnary(ScalarOp::kSoftplus, x[0]));
+  }
 };
 
 struct Swish {
@@ -138,6 +186,9 @@ struct Swish {
   static Term Slope(const Attrs& attrs, const Term& x, const Term& y) {
     const Term s = Apply("Sigmoid", {Alpha(attrs) * x});
     return s + Alpha(attrs) * y * (1 - s);
+  }
+  static ScalarTerm Formula(const Attrs& attrs, std::span<const ScalarTerm> x) {
+    return x[0] * ScalarUnary(ScalarOp::kSigmoid, Alpha(attrs) * x[0]);
   }
 };
 
@@ -170,6 +221,7 @@ OpDef Activation(std::string name, std::string doc, std::vector<AttrSpec> attrs 
           .attrs = std::move(attrs),
           .traits = {.in_place = {{0, 0}}},
           .fusion = FusionClass::kElementwise,
+          .scalar = F::Formula,
           .infer = InferLikeInput,
           .reference = Reference<F>,
           .gradient = Gradient<F>,

@@ -4,6 +4,7 @@
 #include "ops/dtypes.h"
 #include "ops/elementwise.h"
 #include "ops/gradient.h"
+#include "ops/scalar_program.h"
 #include "ops/sharding.h"
 
 namespace millrace {
@@ -77,6 +78,10 @@ std::vector<ShardingRule> Rules(const NodeQuery& query) {
   return rules;
 }
 
+ScalarTerm Formula(const Attrs&, std::span<const ScalarTerm> x) {
+  return Between(x[0], x.size() > 1 ? x[1] : ScalarTerm(), x.size() > 2 ? x[2] : ScalarTerm());
+}
+
 }  // namespace
 
 OpDef ClipOp() {
@@ -96,6 +101,7 @@ OpDef ClipOp() {
           .outputs = {{.name = "output", .same_as = "T"}},
           .traits = {.in_place = {{0, 0}}},
           .fusion = FusionClass::kElementwise,
+          .scalar = Formula,
           .infer = Infer,
           .reference = Reference,
           .gradient = Gradient,

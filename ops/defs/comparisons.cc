@@ -1,9 +1,12 @@
 // Comparisons with broadcasting, and the tests for NaN and infinity. Results are bools; NaN equals
 // nothing and is neither less nor greater than anything.
+#include <limits>
+
 #include "ops/dtypes.h"
 #include "ops/elementwise.h"
 #include "ops/gradient.h"
 #include "ops/scalar_functions.h"
+#include "ops/scalar_program.h"
 #include "ops/sharding.h"
 
 namespace millrace {
@@ -56,6 +59,16 @@ absl::Status IsInfReference(const ReferenceContext& c) {
   return MapTest(c, [=](double x) { return std::isinf(x) && (x > 0 ? positive : negative); });
 }
 
+ScalarTerm IsInfFormula(const Attrs& attrs, std::span<const ScalarTerm> x) {
+  const bool positive = attrs.Bool("detect_positive", true);
+  const bool negative = attrs.Bool("detect_negative", true);
+  if (!positive && !negative) return {};
+  const ScalarTerm size = positive && negative ? ScalarUnary(ScalarOp::kAbs, x[0]) : x[0];
+  const double infinity = std::numeric_limits<double>::infinity();
+  return ScalarBinary(ScalarOp::kEqual, size,
+                      ScalarConstant(x[0], positive ? infinity : -infinity));
+}
+
 OpDef FloatTest(std::string name, std::string doc) {
   return {.name = std::move(name),
           .doc = std::move(doc),
@@ -99,6 +112,7 @@ OpDef IsInfOp() {
   op.tier = 2;
   op.attrs = {{.name = "detect_negative", .kind = AttrKind::kBool, .default_value = true},
               {.name = "detect_positive", .kind = AttrKind::kBool, .default_value = true}};
+  op.scalar = IsInfFormula;
   op.reference = IsInfReference;
   return op;
 }

@@ -1,41 +1,32 @@
 // Gelu (ONNX opset 20): x * Phi(x), Phi being the standard normal distribution; with
 // approximate="tanh", 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
-#include <numbers>
-
 #include "ops/dtypes.h"
 #include "ops/elementwise.h"
 #include "ops/gradient.h"
+#include "ops/scalar_functions.h"
+#include "ops/scalar_program.h"
 #include "ops/sharding.h"
 
 namespace millrace {
 namespace {
 
-constexpr double kSqrtHalf = std::numbers::sqrt2 / 2;
-constexpr double kTanhScale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;  // sqrt(2/pi)
-constexpr double kCubic = 0.044715;
-
-double Exact(double x) { return 0.5 * x * (1 + std::erf(x * kSqrtHalf)); }
-double WithTanh(double x) {
-  return 0.5 * x * (1 + std::tanh(kTanhScale * (x + kCubic * x * x * x)));
-}
-
 bool IsTanh(const Attrs& attrs) { return attrs.String("approximate", "none") == "tanh"; }
 
 absl::Status Reference(const ReferenceContext& c) {
-  return IsTanh(c.attrs) ? MapFloats<WithTanh>(c) : MapFloats<Exact>(c);
+  return IsTanh(c.attrs) ? MapFloats<GeluTanhOf>(c) : MapFloats<GeluOf>(c);
 }
 
 // d/dx x Phi(x) = Phi(x) + x phi(x), phi being the density.
 Term ExactDerivative(const Term& x) {
-  const Term cdf = 0.5 * (Apply("Erf", {x * kSqrtHalf}) + 1);
-  const Term density = Apply("Exp", {-0.5 * (x * x)}) * (0.5 * kTanhScale);
+  const Term cdf = 0.5 * (Apply("Erf", {x * kGeluSqrtHalf}) + 1);
+  const Term density = Apply("Exp", {-0.5 * (x * x)}) * (0.5 * kGeluTanhScale);
   return cdf + x * density;
 }
 
 Term TanhDerivative(const Term& x) {
   const Term square = x * x;
-  const Term t = Apply("Tanh", {kTanhScale * (x * (kCubic * square + 1))});
-  const Term inner = kTanhScale * (3 * kCubic * square + 1);
+  const Term t = Apply("Tanh", {kGeluTanhScale * (x * (kGeluCubic * square + 1))});
+  const Term inner = kGeluTanhScale * (3 * kGeluCubic * square + 1);
   return 0.5 * (t + 1) + 0.5 * x * (1 - t * t) * inner;
 }
 
@@ -45,6 +36,10 @@ absl::Status Gradient(GradientContext& c) {
   const Term x = f.input(0);
   f.set_grad(0, f.output_grad(0) * (IsTanh(f.attrs()) ? TanhDerivative(x) : ExactDerivative(x)));
   return absl::OkStatus();
+}
+
+ScalarTerm Formula(const Attrs& attrs, std::span<const ScalarTerm> x) {
+  return ScalarUnary(IsTanh(attrs) ? ScalarOp::kGeluTanh : ScalarOp::kGelu, x[0]);
 }
 
 // erf or tanh, and the arithmetic around it.
@@ -68,6 +63,7 @@ OpDef GeluOp() {
                      .doc = "tanh: the cheaper approximation by tanh"}},
           .traits = {.in_place = {{0, 0}}},
           .fusion = FusionClass::kElementwise,
+          .scalar = Formula,
           .infer = InferLikeInput,
           .reference = Reference,
           .gradient = Gradient,

@@ -3,6 +3,7 @@
 #include "ops/elementwise.h"
 #include "ops/gradient.h"
 #include "ops/scalar_functions.h"
+#include "ops/scalar_program.h"
 #include "ops/sharding.h"
 
 namespace millrace {
@@ -38,6 +39,10 @@ absl::Status Gradient(GradientContext& c) {
   return absl::OkStatus();
 }
 
+ScalarTerm Formula(const Attrs&, std::span<const ScalarTerm> x) {
+  return Select(x[0] < 0, x[0] * x[1], x[0]);
+}
+
 }  // namespace
 
 OpDef PReluOp() {
@@ -51,6 +56,7 @@ OpDef PReluOp() {
           .outputs = {{.name = "Y", .same_as = "T"}},
           .traits = {.in_place = {{0, 0}, {0, 1}}},
           .fusion = FusionClass::kElementwise,
+          .scalar = Formula,
           .infer = Infer,
           .reference = Reference,
           .gradient = Gradient,

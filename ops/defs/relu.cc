@@ -1,6 +1,7 @@
 #include "ops/dtypes.h"
 #include "ops/elementwise.h"
 #include "ops/gradient.h"
+#include "ops/scalar_program.h"
 
 namespace millrace {
 namespace {
@@ -27,6 +28,10 @@ absl::Status Gradient(GradientContext& c) {
   return absl::OkStatus();
 }
 
+ScalarTerm Formula(const Attrs&, std::span<const ScalarTerm> x) {
+  return Select(x[0] < 0, ScalarConstant(x[0], 0), x[0]);
+}
+
 }  // namespace
 
 OpDef ReluOp() {
@@ -36,6 +41,7 @@ OpDef ReluOp() {
           .outputs = {{.name = "Y", .same_as = "T"}},
           .traits = {.in_place = {{0, 0}}},
           .fusion = FusionClass::kElementwise,
+          .scalar = Formula,
           .infer = InferLikeInput,
           .reference = Reference,
           .gradient = Gradient,

@@ -2,40 +2,11 @@
 #include "ops/dtypes.h"
 #include "ops/elementwise.h"
 #include "ops/gradient.h"
+#include "ops/scalar_functions.h"
 #include "ops/sharding.h"
 
 namespace millrace {
 namespace {
-
-// 0 - x in integers wraps around: the most negative one is its own negative.
-template <typename T>
-T Negative(T x) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return -x;
-  } else {
-    return static_cast<T>(0 - static_cast<uint64_t>(x));
-  }
-}
-
-template <typename T>
-T Magnitude(T x) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return std::abs(x);
-  } else if constexpr (std::is_signed_v<T>) {
-    return x < 0 ? Negative(x) : x;
-  } else {
-    return x;
-  }
-}
-
-// NaN is its own sign.
-template <typename T>
-T SignOf(T x) {
-  if (x == 0) return 0;
-  if (x > 0) return 1;
-  if constexpr (std::is_signed_v<T>) return x < 0 ? T(-1) : x;
-  return x;
-}
 
 // kFunction(x) on elements as they are, f16 and bf16 as f32, where it is exact in either.
 template <auto kFunction>

@@ -5,6 +5,7 @@
 #include "ops/elementwise.h"
 #include "ops/gradient.h"
 #include "ops/scalar_functions.h"
+#include "ops/scalar_program.h"
 #include "ops/sharding.h"
 
 namespace millrace {
@@ -94,6 +95,18 @@ absl::Status SumGradient(GradientContext& c, bool mean) {
 absl::Status SumGradient(GradientContext& c) { return SumGradient(c, /*mean=*/false); }
 absl::Status MeanGradient(GradientContext& c) { return SumGradient(c, /*mean=*/true); }
 
+template <ScalarOp kOp>
+ScalarTerm ExtremumFormula(const Attrs&, std::span<const ScalarTerm> x) {
+  ScalarTerm result = x[0];
+  for (const ScalarTerm& other : x.subspan(1)) result = ScalarBinary(kOp, result, other);
+  return result;
+}
+
+// Sums of more are kept in f64.
+ScalarTerm SumFormula(const Attrs&, std::span<const ScalarTerm> x) {
+  return x.size() > 2 ? ScalarTerm() : x.size() == 2 ? x[0] + x[1] : x[0];
+}
+
 // Besides elementwise: the op commutes with these reductions of all operands together.
 std::vector<ShardingRule> Rules(const NodeQuery& query, std::span<const Reduction> reductions) {
   std::vector<ShardingRule> rules = ElementwiseRules(query);
@@ -141,6 +154,7 @@ OpDef Variadic(std::string name, std::string doc, std::vector<DType> dtypes) {
 
 OpDef MaxOp() {
   OpDef op = Variadic("Max", "The largest of all operands, broadcast", NumericTypes());
+  op.scalar = ExtremumFormula<ScalarOp::kMax>;
   op.reference = ExtremumReference<kMax>;
   op.gradient = ExtremumGradient;
   op.sharding = MaxRules;
@@ -149,6 +163,7 @@ OpDef MaxOp() {
 
 OpDef MinOp() {
   OpDef op = Variadic("Min", "The smallest of all operands, broadcast", NumericTypes());
+  op.scalar = ExtremumFormula<ScalarOp::kMin>;
   op.reference = ExtremumReference<kMin>;
   op.gradient = ExtremumGradient;
   op.sharding = MinRules;
@@ -157,6 +172,7 @@ OpDef MinOp() {
 
 OpDef SumOp() {
   OpDef op = Variadic("Sum", "The sum of all operands, broadcast", FloatTypes());
+  op.scalar = SumFormula;
   op.reference = Sum;
   op.gradient = SumGradient;
   op.sharding = LinearRules;

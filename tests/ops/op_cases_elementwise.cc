@@ -87,6 +87,33 @@ void AddBounded(CaseList& l) {
   l.Add("PRelu", {l.Data({2, 6, 4}), l.Data({6, 1})});
 }
 
+void AddFused(CaseList& l, const char* program, std::vector<std::string> shapes,
+              std::vector<Tensor> operands) {
+  const int outputs = static_cast<int>(shapes.size());
+  l.Add("fused.Program", std::move(operands),
+        MakeAttrs({{"program", program}, {"shapes", std::move(shapes)}}), outputs);
+}
+
+void AddFusedPrograms(CaseList& l) {
+  AddFused(l,
+           "dims [6 outer, 4 outer]; in f64 [4, 1]; in f64 [0, 1]; %0 = load f64 @0; %1 = load "
+           "f64 @1; %2 = mul f64 %0 %1; %3 = tanh f64 %2; %4 = less bool %2 %0; out f64 [4, 1] = "
+           "%3; out bool [4, 1] = %4",
+           {"[6,4]", "[6,4]"}, {l.Data({6, 4}), l.Data({4})});
+  AddFused(l, "dims []; %0 = constant f64 1.5; out f64 [] = %0", {"[]"}, {});
+  // Softmax of rows, and of columns, with what was taken out.
+  AddFused(l,
+           "dims [6 outer, 4 reduce]; in f64 [4, 1]; %0 = load f64 @0; %1 = reduce_max f64 %0; %2 "
+           "= sub f64 %0 %1; %3 = exp f64 %2; %4 = reduce_sum f64 %3; %5 = div f64 %3 %4; out f64 "
+           "[4, 1] = %5; out f64 [1, 0] = %1",
+           {"[6,4]", "[6]"}, {l.Data({6, 4})});
+  AddFused(l,
+           "dims [6 reduce, 4 inner]; in f64 [4, 1]; %0 = load f64 @0; %1 = reduce_max f64 %0; %2 "
+           "= sub f64 %0 %1; %3 = exp f64 %2; %4 = reduce_sum f64 %3; %5 = div f64 %3 %4; out f64 "
+           "[4, 1] = %5; out f64 [0, 1] = %1",
+           {"[6,4]", "[4]"}, {l.Data({6, 4})});
+}
+
 }  // namespace
 
 void AddElementwiseCases(CaseList& l) {
@@ -94,6 +121,7 @@ void AddElementwiseCases(CaseList& l) {
   AddActivations(l);
   AddBinary(l);
   AddBounded(l);
+  AddFusedPrograms(l);
 }
 
 }  // namespace millrace::optest

@@ -1,0 +1,343 @@
+// Fusion of elementwise nodes: a group of nodes over one index space becomes one fused.Program, so
+// that what lies between them never reaches memory.
+//
+// Groups grow from their last node (the sink) backwards. A node joins the group of the nodes that
+// read it when it has their space and the target has a kernel for the result. Where others read it
+// too, it becomes a further result of the group, unless they lead back into the group: the fused
+// node would wait for itself. Paths are looked for in the graph as it will be, each group being one
+// node, and given up on after kMaxVisited nodes.
+//
+// Near O(nodes): each node is looked at once, and paths are bounded.
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "graph/node_order.h"
+#include "graph/strings.h"
+#include "ops/scalar_program.h"
+#include "passes/graph_edit.h"
+#include "passes/pass_list.h"
+#include "passes/variant_memo.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kMaxVisited = 256;
+constexpr size_t kMaxGroupNodes = 48, kMaxGroupInputs = 24, kMaxGroupOutputs = 4;
+
+// One group; nodes in the order in which they joined, the sink first.
+struct FusionGroup {
+  std::vector<NodeId> nodes;
+  absl::flat_hash_set<ValueId> inputs;  // from outside, scalar constants apart
+  int outputs = 1;                      // results read outside
+};
+
+class ProgramFuser {
+ public:
+  ProgramFuser(Graph& graph, PassContext& context)
+      : graph_(graph), context_(context), memo_(*context.target) {}
+
+  bool Run() {
+    bool changed = false;
+    for (Node& node : graph_.nodes) {
+      for (Subgraph& body : node.subgraphs) {
+        changed |= ProgramFuser(body.graph, context_).Run();
+      }
+    }
+    consumers_ = ConsumersOf(graph_);
+    kept_ = OutputMask(graph_);
+    for (const Update& update : graph_.updates) kept_[update.value.index] = 1;
+    awaited_.assign(graph_.nodes.size(), 0);
+    for (const Node& node : graph_.nodes) {
+      for (NodeId before : node.after) awaited_[before.index] = 1;
+    }
+    group_of_.assign(graph_.nodes.size(), -1);
+    for (size_t n = graph_.nodes.size(); n-- > 0;) Place(NodeId(n));
+    return Fuse() || changed;
+  }
+
+ private:
+  // --- Groups -----------------------------------------------------------------------------------
+
+  void Place(NodeId id) {
+    const Node& node = graph_.node(id);
+    if (!IsFusible(id)) return;
+    const ValueId out = node.outputs[0];
+    std::vector<int32_t> tried;
+    for (NodeId reader : consumers_[out.index]) {
+      const int32_t group = group_of_[reader.index];
+      if (group < 0 || std::ranges::find(tried, group) != tried.end()) continue;
+      tried.push_back(group);
+      if (Join(id, group)) return;
+    }
+    group_of_[id.index] = static_cast<int32_t>(groups_.size());
+    FusionGroup& group = groups_.emplace_back();
+    group.nodes.push_back(id);
+    AddInputs(node, group);
+  }
+
+  bool Join(NodeId id, int32_t index) {
+    FusionGroup& group = groups_[index];
+    const Node &node = graph_.node(id), &sink = graph_.node(group.nodes[0]);
+    const ValueId out = node.outputs[0];
+    if (graph_.value(out).type.shape != graph_.value(sink.outputs[0]).type.shape ||
+        node.device != sink.device || node.stream != sink.stream) {
+      return false;
+    }
+    const bool read_outside = IsReadOutside(out, index);
+    const bool is_full = group.nodes.size() == kMaxGroupNodes ||
+                         group.inputs.size() + node.inputs.size() > kMaxGroupInputs ||
+                         group.outputs + read_outside > static_cast<int>(kMaxGroupOutputs);
+    if (is_full) return false;
+    if (read_outside && LeadsBack(out, index)) {
+      context_.Refused("fuse", {node.name, sink.name},
+                       StrCat("what else reads '", graph_.value(out).name, "' leads to '",
+                              sink.name, "', which would have to wait for itself"));
+      return false;
+    }
+    group.nodes.push_back(id);
+    group.inputs.erase(out);
+    group.outputs += read_outside ? 1 : 0;
+    group_of_[id.index] = index;
+    AddInputs(node, group);
+    return true;
+  }
+
+  bool IsReadOutside(ValueId value, int32_t group) const {
+    return kept_[value.index] != 0 ||
+           std::ranges::any_of(consumers_[value.index],
+                               [&](NodeId reader) { return group_of_[reader.index] != group; });
+  }
+
+  void AddInputs(const Node& node, FusionGroup& group) {
+    for (ValueId input : node.inputs) {
+      if (input.valid() && !ScalarConstantOf(input).has_value()) group.inputs.insert(input);
+    }
+  }
+
+  // From the readers of `value` outside of the group, is there a way into it? Yes if in doubt.
+  bool LeadsBack(ValueId value, int32_t group) const {
+    absl::flat_hash_set<NodeId> seen;
+    std::vector<NodeId> to_visit;
+    const auto add = [&](NodeId id) {
+      if (seen.insert(id).second) to_visit.push_back(id);
+    };
+    for (NodeId reader : consumers_[value.index]) {
+      if (group_of_[reader.index] != group) add(reader);
+    }
+    while (!to_visit.empty()) {
+      if (seen.size() > kMaxVisited) return true;
+      const NodeId id = to_visit.back();
+      to_visit.pop_back();
+      const int32_t other = group_of_[id.index];
+      if (other == group) return true;
+      if (other >= 0) {
+        for (NodeId member : groups_[other].nodes) add(member);
+      }
+      for (ValueId result : graph_.node(id).outputs) {
+        if (!result.valid()) continue;
+        for (NodeId reader : consumers_[result.index]) add(reader);
+      }
+    }
+    return false;
+  }
+
+  // --- What can be fused ------------------------------------------------------------------------
+
+  bool IsFusible(NodeId id) {
+    const Node& node = graph_.node(id);
+    const OpDef* op = FindOp(node.op);
+    if (op == nullptr || op->fusion != FusionClass::kElementwise || !node.after.empty() ||
+        awaited_[id.index] != 0 || !node.subgraphs.empty() || node.inputs.empty() ||
+        !node.outputs[0].valid()) {
+      return false;
+    }
+    const auto is_open = [&](ValueId value) {  // sizes or shardings of its own
+      return value.valid() && (graph_.value(value).bounded || graph_.shardings.contains(value));
+    };
+    if (std::ranges::any_of(node.inputs, is_open) || std::ranges::any_of(node.outputs, is_open)) {
+      return false;
+    }
+    const auto [it, is_new] = fusible_.try_emplace(QueryFor(graph_, id), false);
+    if (is_new)
+      it->second = IsScalarNode(it->first) && HasFastKernel(NodeProgram(it->first), it->first);
+    return it->second;
+  }
+
+  // The target has something better than the reference for the program.
+  bool HasFastKernel(const FusedProgram& program, const NodeQuery& node) {
+    NodeQuery query;
+    query.op = "fused.Program";
+    query.outputs = {node.outputs[0]};
+    for (const auto& type : node.inputs) {
+      if (type.has_value()) query.inputs.push_back(type);
+    }
+    query.attrs = ProgramAttrs(program, {node.outputs[0]->shape});
+    return IsFast(query);
+  }
+
+  bool IsFast(const NodeQuery& query) {
+    const std::vector<KernelVariant>& variants = memo_.Variants(query);
+    return !variants.empty() && variants[0].name != "reference";
+  }
+
+  static Attrs ProgramAttrs(const FusedProgram& program, const std::vector<Shape>& shapes) {
+    std::vector<std::string> texts;
+    for (const Shape& shape : shapes) texts.push_back(ToString(shape));
+    Attrs attrs;
+    attrs.Set("program", ToText(program));
+    attrs.Set("shapes", std::move(texts));
+    return attrs;
+  }
+
+  // The one element of a constant that a program can hold as a double.
+  std::optional<double> ScalarConstantOf(ValueId value) const {
+    constexpr int64_t kMaxWhole = int64_t{1} << 53;
+    if (graph_.value(value).kind != ValueKind::kConstant ||
+        NumElements(graph_.value(value).type.shape) != 1) {
+      return std::nullopt;
+    }
+    const std::optional<Tensor> tensor = ConstantTensor(graph_, value);
+    if (!tensor.has_value()) return std::nullopt;
+    if (!IsFloat(tensor->dtype())) {
+      const int64_t whole = tensor->AsInt64(0);
+      if (whole < -kMaxWhole || whole > kMaxWhole) return std::nullopt;
+    }
+    return tensor->AsDouble(0);
+  }
+
+  // --- Fusing -----------------------------------------------------------------------------------
+
+  struct Fused {
+    FusedProgram program;
+    std::vector<ValueId> inputs, outputs;
+  };
+
+  Fused ProgramOf(const FusionGroup& group) const {
+    const Shape& space = graph_.value(graph_.node(group.nodes[0]).outputs[0]).type.shape;
+    Fused fused{ProgramOver(space), {}, {}};
+    absl::flat_hash_map<ValueId, ScalarTerm> terms;
+    std::vector<NodeId> in_order = group.nodes;
+    std::ranges::sort(in_order, {}, [](NodeId id) { return id.index; });
+    const int32_t index = group_of_[group.nodes[0].index];
+    for (NodeId id : in_order) {
+      const Node& node = graph_.node(id);
+      std::vector<ScalarTerm> inputs;
+      for (ValueId input : node.inputs) {
+        inputs.push_back(input.valid() ? TermOf(input, space, fused, terms) : ScalarTerm());
+      }
+      terms[node.outputs[0]] = AppendNode(QueryFor(graph_, id), inputs);
+    }
+    for (NodeId id : in_order) {
+      const ValueId out = graph_.node(id).outputs[0];
+      if (!IsReadOutside(out, index)) continue;
+      StoreOutput(fused.program, terms[out]);
+      fused.outputs.push_back(out);
+    }
+    return fused;
+  }
+
+  ScalarTerm TermOf(ValueId value, const Shape& space, Fused& fused,
+                    absl::flat_hash_map<ValueId, ScalarTerm>& terms) const {
+    if (const auto it = terms.find(value); it != terms.end()) return it->second;
+    const TensorType& type = graph_.value(value).type;
+    ScalarTerm term;
+    if (const std::optional<double> constant = ScalarConstantOf(value); constant.has_value()) {
+      term = AppendScalar(fused.program,
+                          {.op = ScalarOp::kConstant, .dtype = type.dtype, .constant = *constant});
+    } else {
+      term = LoadOperand(fused.program, type, space);
+      fused.inputs.push_back(value);
+    }
+    return terms[value] = term;
+  }
+
+  bool Fuse() {
+    std::vector<uint8_t> keep(graph_.nodes.size(), 1);
+    bool changed = false;
+    for (const FusionGroup& group : groups_) {
+      if (group.nodes.size() > 1) changed |= FuseGroup(group, keep);
+    }
+    if (!changed) return false;
+    RemoveNodes(graph_, keep);
+    SortNodes(graph_);
+    return true;
+  }
+
+  // The sink becomes the fused node and takes over the results that are read outside.
+  bool FuseGroup(const FusionGroup& group, std::vector<uint8_t>& keep) {
+    const Fused fused = ProgramOf(group);
+    NodeQuery query;
+    query.op = "fused.Program";
+    std::vector<Shape> shapes;
+    double moved = 0, moved_before = 0;
+    const auto bytes_of = [&](ValueId value) {
+      return static_cast<double>(ByteSize(graph_.value(value).type));
+    };
+    for (ValueId input : fused.inputs) {
+      query.inputs.push_back(graph_.value(input).type);
+      moved += bytes_of(input);
+    }
+    for (ValueId output : fused.outputs) {
+      query.outputs.push_back(graph_.value(output).type);
+      shapes.push_back(graph_.value(output).type.shape);
+      moved += bytes_of(output);
+    }
+    query.attrs = ProgramAttrs(fused.program, shapes);
+    std::vector<std::string> names, origin;
+    for (auto it = group.nodes.rbegin(); it != group.nodes.rend(); ++it) {
+      const Node& node = graph_.node(*it);
+      names.push_back(node.name);
+      if (node.origin.empty()) origin.push_back(node.name);
+      origin.insert(origin.end(), node.origin.begin(), node.origin.end());
+      moved_before += WorkOf(QueryFor(graph_, *it)).bytes;
+    }
+    if (!IsFast(query)) {
+      context_.Refused("fuse", std::move(names), "the target has no fast kernel for all of them");
+      return false;
+    }
+    Node& sink = graph_.node(group.nodes[0]);
+    context_.Applied("fuse", std::move(names),
+                     StrCat("'", sink.name, "' computes all ", group.nodes.size(),
+                            " in one program, which moves ", static_cast<int64_t>(moved),
+                            " bytes instead of ", static_cast<int64_t>(moved_before)));
+    for (NodeId id : group.nodes) {
+      if (id == group.nodes[0]) continue;
+      keep[id.index] = 0;
+      Node& node = graph_.node(id);
+      if (IsReadOutside(node.outputs[0], group_of_[id.index])) node.outputs.clear();  // the sink's
+    }
+    sink.op = "fused.Program";
+    sink.attrs = std::move(query.attrs);
+    sink.inputs = fused.inputs;
+    sink.outputs = fused.outputs;
+    sink.origin = std::move(origin);
+    for (size_t i = 0; i < sink.outputs.size(); ++i) {
+      Value& value = graph_.value(sink.outputs[i]);
+      value.producer = group.nodes[0];
+      value.result_index = static_cast<int32_t>(i);
+    }
+    return true;
+  }
+
+  Graph& graph_;
+  PassContext& context_;
+  VariantMemo memo_;
+  std::unordered_map<NodeQuery, bool, QueryHash, SameQuery> fusible_;
+  std::vector<std::vector<NodeId>> consumers_;
+  std::vector<uint8_t> kept_;      // by value: read by an output or an update
+  std::vector<uint8_t> awaited_;   // by node: another runs `after` it
+  std::vector<int32_t> group_of_;  // by node; -1: none
+  std::vector<FusionGroup> groups_;
+};
+
+}  // namespace
+
+absl::StatusOr<bool> FusePrograms(Graph& graph, PassContext& context) {
+  if (context.target == nullptr) return false;
+  return ProgramFuser(graph, context).Run();
+}
+
+}  // namespace millrace
