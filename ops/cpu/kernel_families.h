@@ -7,6 +7,7 @@
 namespace millrace {
 
 KernelFamily EmptyFamily();          // empty.cc
+KernelFamily FusedProgramFamily();   // fused_program.cc
 KernelFamily SimdUnaryFamily();      // simd_unary.cc
 KernelFamily SimdBinaryFamily();     // simd_binary.cc
 KernelFamily LoopBinaryFamily();     // loop_binary.cc

@@ -1,0 +1,534 @@
+// fused.Program on the chain machine (chain.h). Preparing compiles the program to code
+// (fused_code.h); running walks the index space and points the code's slots at the operands of each
+// block. Full blocks of dense f32 and i32 are read and written where they lie; others pass through
+// a block of the worker's own, which is also where types are converted.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "graph/assert.h"
+#include "graph/half.h"
+#include "ops/cpu/fused_code.h"
+#include "ops/cpu/kernel_families.h"
+#include "ops/cpu/team.h"
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kFlushBlocks = 64;  // sums of lanes go to f64 after so many
+
+int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+// --- Elements and lanes --------------------------------------------------------------------------
+
+bool LiesAsLanes(DType dtype) { return dtype == DType::kF32 || dtype == DType::kI32; }
+
+// `count` elements from `from` on, each `stride` elements further, as lanes.
+void ReadLanes(DType dtype, const std::byte* base, int64_t from, int64_t stride, int64_t count,
+               float* lanes) {
+  const auto each = [&](auto tag, auto convert) {
+    using T = decltype(tag);
+    const T* p = reinterpret_cast<const T*>(base) + from;
+    for (int64_t i = 0; i < count; ++i) lanes[i] = convert(p[i * stride]);
+  };
+  switch (dtype) {
+    case DType::kBool:
+      return each(uint8_t(), [](uint8_t x) {
+        const int32_t bits = -static_cast<int32_t>(x != 0);
+        float lane;
+        std::memcpy(&lane, &bits, sizeof(lane));
+        return lane;
+      });
+    case DType::kF16:
+      return each(Half(), [](Half x) { return static_cast<float>(x); });
+    case DType::kBF16:
+      return each(BFloat16(), [](BFloat16 x) { return static_cast<float>(x); });
+    default:
+      return each(float(), [](float x) { return x; });
+  }
+}
+
+void WriteLanes(DType dtype, std::byte* base, int64_t from, int64_t stride, int64_t count,
+                const float* lanes) {
+  const auto each = [&](auto tag, auto convert) {
+    using T = decltype(tag);
+    T* p = reinterpret_cast<T*>(base) + from;
+    for (int64_t i = 0; i < count; ++i) p[i * stride] = convert(lanes[i]);
+  };
+  switch (dtype) {
+    case DType::kBool:
+      return each(uint8_t(), [](float lane) {
+        uint32_t bits;
+        std::memcpy(&bits, &lane, sizeof(bits));
+        return static_cast<uint8_t>(bits & 1);
+      });
+    case DType::kF16:
+      return each(Half(), [](float x) { return Half(x); });
+    case DType::kBF16:
+      return each(BFloat16(), [](float x) { return BFloat16(x); });
+    default:
+      return each(float(), [](float x) { return x; });
+  }
+}
+
+// --- The kernel ----------------------------------------------------------------------------------
+
+// Everything that does not change between runs.
+struct PreparedFused {
+  FusedProgram program;
+  FusedSpace space;
+  FusedCode code;
+  const ChainMachine* machine = nullptr;
+  std::vector<ChainStep> steps;  // all code, one piece after another
+  struct Phase {
+    int64_t once = -1, sweep = -1;  // into steps; -1: nothing to do
+  };
+  std::vector<Phase> phases;
+  int64_t finish = -1;
+  int64_t row_floats = 0;  // of a carried row
+
+  int64_t WorkerBytes() const {
+    const auto slots = static_cast<int64_t>(code.slots.size());
+    const int64_t floats = slots * machine->block + code.carries * row_floats;
+    return RoundUp(slots * static_cast<int64_t>(sizeof(ChainSlot)), 64) + floats * 4;
+  }
+};
+
+int64_t AppendCode(const ChainCode& code, PreparedFused& prepared) {
+  if (code.empty()) return -1;
+  const auto begin = static_cast<int64_t>(prepared.steps.size());
+  for (const ChainInstruction& i : code) {
+    prepared.steps.push_back({prepared.machine->step[static_cast<int>(i.op)], i.x, i.y});
+  }
+  return begin;
+}
+
+std::optional<PreparedFused> PrepareFused(const NodeQuery& query) {
+  absl::StatusOr<FusedProgram> program = ParseFusedProgram(query.attrs.String("program", ""));
+  if (!program.ok()) return std::nullopt;
+  std::optional<FusedSpace> space = MakeFusedSpace(*program);
+  if (!space.has_value()) return std::nullopt;
+  std::optional<FusedCode> code = CompileFused(*program, *space);
+  if (!code.has_value()) return std::nullopt;
+  PreparedFused p;
+  p.program = *std::move(program);
+  p.space = *std::move(space);
+  p.code = *std::move(code);
+  p.machine = &GetChainMachine();
+  for (const FusedPhase& phase : p.code.phases) {
+    const int64_t once = AppendCode(phase.once, p);
+    p.phases.push_back({once, AppendCode(phase.sweep, p)});
+  }
+  p.finish = AppendCode(p.code.finish, p);
+  if (p.code.carries > 0) p.row_floats = RoundUp(p.space.sizes.back(), p.machine->block);
+  return p;
+}
+
+// One worker's walk over its share of the space, in memory of its own.
+class FusedWorker {
+ public:
+  FusedWorker(const PreparedFused& prepared, const KernelArgs& args, std::byte* memory)
+      : p_(prepared),
+        args_(args),
+        block_(prepared.machine->block),
+        lanes_(prepared.machine->lanes),
+        slots_(reinterpret_cast<ChainSlot*>(memory)) {
+    const auto count = static_cast<int64_t>(p_.code.slots.size());
+    blocks_ = reinterpret_cast<float*>(
+        memory + RoundUp(count * static_cast<int64_t>(sizeof(ChainSlot)), 64));
+    rows_ = blocks_ + count * block_;
+    for (int64_t s = 0; s < count; ++s) {
+      new (&slots_[s]) ChainSlot{BlockOf(s), lanes_};
+      const FusedSlot& slot = p_.code.slots[s];
+      if (slot.kind == FusedSlot::Kind::kConstant) Splat(s, slot.constant);
+      if (slot.kind == FusedSlot::Kind::kMask) MaskFirst(s, block_);
+      if (slot.kind == FusedSlot::Kind::kOperand) std::fill_n(BlockOf(s), block_, 0.0f);
+    }
+  }
+
+  // Points [begin, end) of a map.
+  void RunMap(int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; at += block_) {
+      const int64_t count = std::min<int64_t>(block_, end - at);
+      ForSlots([&](int64_t s, const FusedSlot& slot) {
+        if (slot.kind == FusedSlot::Kind::kOperand) BindMapped(s, slot.index, at, count);
+        if (slot.kind == FusedSlot::Kind::kOutput) BindOutput(s, slot.index, at, 1, count);
+      });
+      Run(p_.phases[0].sweep);
+      StoreOutputs(
+          true, [&](int32_t) { return std::pair<int64_t, int64_t>(at, 1); }, count);
+    }
+  }
+
+  // Rows [begin, end).
+  void RunRows(int64_t begin, int64_t end) {
+    const size_t dim = p_.space.ReduceDim();
+    const int64_t length = p_.space.sizes[dim];
+    for (int64_t row = begin; row < end; ++row) {
+      BindFixed(row, dim, 0, 1);
+      for (size_t phase = 0; phase < p_.phases.size(); ++phase) {
+        Run(p_.phases[phase].once);
+        StartReductions(phase);
+        int64_t unflushed = 0;
+        for (int64_t at = 0; at < length; at += block_) {
+          const int64_t count = std::min(block_, length - at);
+          SweepBlock(phase, row, dim, at, count);
+          if (++unflushed == kFlushBlocks) {
+            FlushSums(phase);
+            unflushed = 0;
+          }
+        }
+        FinishRowReductions(phase);
+      }
+      Finish(row, dim, 0, 1);
+    }
+  }
+
+  // Blocks [begin, end) of columns: those of the first outer point, those of the second, ...
+  void RunColumns(int64_t begin, int64_t end) {
+    const size_t dim = p_.space.ReduceDim(), inner = dim + 1;
+    const int64_t length = p_.space.sizes[dim], width = p_.space.sizes[inner];
+    const int64_t blocks = (width + block_ - 1) / block_;
+    for (int64_t each = begin; each < end; ++each) {
+      const int64_t outer = each / blocks, at = each % blocks * block_;
+      const int64_t count = std::min(block_, width - at);
+      BindFixed(outer, dim, at, count);
+      for (size_t phase = 0; phase < p_.phases.size(); ++phase) {
+        Run(p_.phases[phase].once);
+        StartReductions(phase);
+        for (int64_t step = 0; step < length; ++step) {
+          SweepColumns(phase, outer, dim, step, at, count);
+        }
+        for (const FusedReduction& r : p_.code.phases[phase].reductions) {
+          slots_[r.result] = slots_[r.accumulator];
+        }
+      }
+      Finish(outer, dim, at, count);
+    }
+  }
+
+ private:
+  float* BlockOf(int64_t slot) const { return blocks_ + slot * block_; }
+  const ChainStep* CodeAt(int64_t at) const { return p_.steps.data() + at; }
+
+  void Run(int64_t code) {
+    if (code >= 0) p_.machine->run(CodeAt(code), slots_);
+  }
+
+  template <typename F>
+  void ForSlots(F&& f) {
+    for (size_t s = 0; s < p_.code.slots.size(); ++s) f(static_cast<int64_t>(s), p_.code.slots[s]);
+  }
+
+  void Splat(int64_t slot, float value) {
+    std::fill_n(BlockOf(slot), lanes_, value);
+    slots_[slot] = {BlockOf(slot), 0};
+  }
+
+  void MaskFirst(int64_t slot, int64_t count) {
+    if (masked_ == count) return;
+    masked_ = count;
+    float all, none = 0;
+    std::memset(&all, 0xff, sizeof(all));
+    std::fill_n(BlockOf(slot), count, all);
+    std::fill_n(BlockOf(slot) + count, block_ - count, none);
+    slots_[slot] = {BlockOf(slot), lanes_};
+  }
+
+  // --- Operands and results
+
+  // `offset`: of the first lane's element; `stride`: from lane to lane.
+  void BindOperand(int64_t slot, int32_t operand, int64_t offset, int64_t stride, int64_t count) {
+    const DType dtype = p_.program.operands[operand].dtype;
+    auto* base = static_cast<std::byte*>(args_.inputs[operand]);
+    if (stride == 1 && count == block_ && LiesAsLanes(dtype)) {
+      slots_[slot] = {reinterpret_cast<float*>(base) + offset, lanes_};
+    } else if (stride == 0) {
+      float value;
+      ReadLanes(dtype, base, offset, 0, 1, &value);
+      Splat(slot, value);
+    } else {
+      ReadLanes(dtype, base, offset, stride, count, BlockOf(slot));
+      slots_[slot] = {BlockOf(slot), lanes_};
+    }
+  }
+
+  void BindOutput(int64_t slot, int32_t output, int64_t offset, int64_t stride, int64_t count) {
+    void* base = args_.outputs[output];
+    const bool direct = stride == 1 && count == block_ && base != nullptr &&
+                        LiesAsLanes(p_.program.outputs[output].dtype);
+    slots_[slot] = {direct ? static_cast<float*>(base) + offset : BlockOf(slot), lanes_};
+  }
+
+  // Of outputs that (do not) vary along the reduce dim, what was not stored where it belongs.
+  // place(output): the offset of lane 0 and the stride.
+  template <typename Place>
+  void StoreOutputs(bool varying, Place&& place, int64_t count) {
+    ForSlots([&](int64_t s, const FusedSlot& slot) {
+      if (slot.kind != FusedSlot::Kind::kOutput || slot.varies != varying) return;
+      if (slots_[s].at != BlockOf(s) || args_.outputs[slot.index] == nullptr) return;
+      const auto [offset, stride] = place(slot.index);
+      WriteLanes(p_.program.outputs[slot.index].dtype,
+                 static_cast<std::byte*>(args_.outputs[slot.index]), offset, stride, count,
+                 BlockOf(s));
+    });
+  }
+
+  // Points [at, at + count) of a map, which may lie in several rows of the last dim.
+  void BindMapped(int64_t slot, int32_t operand, int64_t at, int64_t count) {
+    const std::vector<int64_t>& strides = p_.space.operand_strides[operand];
+    const int64_t length = p_.space.sizes.back(), stride = strides.back();
+    int64_t row = at / length, column = at % length;
+    const int64_t offset = p_.program.operands[operand].offset;
+    const auto row_offset = [&] { return offset + OuterOffset(strides, 1, row); };
+    if (column + count <= length) {
+      return BindOperand(slot, operand, row_offset() + column * stride, stride, count);
+    }
+    const DType dtype = p_.program.operands[operand].dtype;
+    const auto* base = static_cast<const std::byte*>(args_.inputs[operand]);
+    for (int64_t done = 0; done < count; ++row, column = 0) {
+      const int64_t part = std::min(count - done, length - column);
+      ReadLanes(dtype, base, row_offset() + column * stride, stride, part, BlockOf(slot) + done);
+      done += part;
+    }
+    slots_[slot] = {BlockOf(slot), lanes_};
+  }
+
+  // Where point `index` of all dims but the last `inner` ones lies.
+  int64_t OuterOffset(const std::vector<int64_t>& strides, size_t inner, int64_t index) const {
+    const size_t rank = strides.size() - inner;
+    if (rank == 1) return index * strides[0];
+    int64_t offset = 0;
+    for (size_t d = rank; d-- > 0; index /= p_.space.sizes[d]) {
+      offset += index % p_.space.sizes[d] * strides[d];
+    }
+    return offset;
+  }
+
+  // --- Reductions
+
+  // The lanes run along the last dim: kRows: the reduced one, kColumns: the inner one.
+  int64_t GroupOffset(const std::vector<int64_t>& strides, int64_t outer, size_t dim) const {
+    return OuterOffset(strides, strides.size() - dim, outer);
+  }
+
+  // Operands that do not vary along the reduce dim: one element for a row, a block for columns.
+  void BindFixed(int64_t outer, size_t dim, int64_t at, int64_t count) {
+    const bool rows = p_.space.kind == FusedSpace::Kind::kRows;
+    ForSlots([&](int64_t s, const FusedSlot& slot) {
+      if (slot.kind != FusedSlot::Kind::kOperand || slot.varies) return;
+      const std::vector<int64_t>& strides = p_.space.operand_strides[slot.index];
+      const int64_t stride = rows ? 0 : strides.back();
+      const int64_t offset =
+          p_.program.operands[slot.index].offset + GroupOffset(strides, outer, dim) + at * stride;
+      BindOperand(s, slot.index, offset, stride, count);
+    });
+  }
+
+  void SweepBlock(size_t phase, int64_t row, size_t dim, int64_t at, int64_t count) {
+    const bool last = phase + 1 == p_.phases.size();
+    const auto place = [&](const auto& strides, int64_t offset) {
+      return std::pair<int64_t, int64_t>(
+          offset + GroupOffset(strides, row, dim) + at * strides.back(), strides.back());
+    };
+    ForSlots([&](int64_t s, const FusedSlot& slot) {
+      if (slot.kind == FusedSlot::Kind::kOperand && slot.varies) {
+        const auto [offset, stride] =
+            place(p_.space.operand_strides[slot.index], p_.program.operands[slot.index].offset);
+        BindOperand(s, slot.index, offset, stride, count);
+      } else if (slot.kind == FusedSlot::Kind::kCarry) {
+        slots_[s] = {rows_ + slot.index * p_.row_floats + at, lanes_};
+      } else if (slot.kind == FusedSlot::Kind::kMask) {
+        MaskFirst(s, count);
+      } else if (slot.kind == FusedSlot::Kind::kOutput && slot.varies && last) {
+        const auto [offset, stride] = place(p_.space.output_strides[slot.index], 0);
+        BindOutput(s, slot.index, offset, stride, count);
+      }
+    });
+    Run(p_.phases[phase].sweep);
+    if (!last) return;
+    StoreOutputs(
+        true, [&](int32_t i) { return place(p_.space.output_strides[i], 0); }, count);
+  }
+
+  void SweepColumns(size_t phase, int64_t outer, size_t dim, int64_t step, int64_t at,
+                    int64_t count) {
+    const bool last = phase + 1 == p_.phases.size();
+    const auto place = [&](const auto& strides, int64_t offset) {
+      return std::pair<int64_t, int64_t>(
+          offset + GroupOffset(strides, outer, dim) + step * strides[dim] + at * strides.back(),
+          strides.back());
+    };
+    ForSlots([&](int64_t s, const FusedSlot& slot) {
+      if (slot.kind == FusedSlot::Kind::kOperand && slot.varies) {
+        const auto [offset, stride] =
+            place(p_.space.operand_strides[slot.index], p_.program.operands[slot.index].offset);
+        BindOperand(s, slot.index, offset, stride, count);
+      } else if (slot.kind == FusedSlot::Kind::kOutput && slot.varies && last) {
+        const auto [offset, stride] = place(p_.space.output_strides[slot.index], 0);
+        BindOutput(s, slot.index, offset, stride, count);
+      }
+    });
+    Run(p_.phases[phase].sweep);
+    if (!last) return;
+    StoreOutputs(
+        true, [&](int32_t i) { return place(p_.space.output_strides[i], 0); }, count);
+  }
+
+  static float IdentityOf(ChainOp op) {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    return op == ChainOp::kReduceMax    ? -kInfinity
+           : op == ChainOp::kReduceMin  ? kInfinity
+           : op == ChainOp::kReduceProd ? 1.0f
+                                        : 0.0f;
+  }
+
+  void StartReductions(size_t phase) {
+    for (const FusedReduction& r : p_.code.phases[phase].reductions) {
+      std::fill_n(BlockOf(r.accumulator), block_, IdentityOf(r.op));
+    }
+    std::fill_n(sums_, std::size(sums_), 0.0);
+  }
+
+  // Sums of many blocks are kept in f64, so that the error does not grow with the row.
+  void FlushSums(size_t phase) {
+    const auto& reductions = p_.code.phases[phase].reductions;
+    for (size_t i = 0; i < std::min(reductions.size(), std::size(sums_)); ++i) {
+      if (reductions[i].op != ChainOp::kReduceSum) continue;
+      sums_[i] += p_.machine->fold(ChainOp::kReduceSum, BlockOf(reductions[i].accumulator));
+      std::fill_n(BlockOf(reductions[i].accumulator), block_, 0.0f);
+    }
+  }
+
+  void FinishRowReductions(size_t phase) {
+    const auto& reductions = p_.code.phases[phase].reductions;
+    for (size_t i = 0; i < reductions.size(); ++i) {
+      const FusedReduction& r = reductions[i];
+      float result = p_.machine->fold(r.op, BlockOf(r.accumulator));
+      if (r.op == ChainOp::kReduceSum && i < std::size(sums_)) {
+        result = static_cast<float>(sums_[i] + result);
+      }
+      Splat(r.result, result);
+    }
+  }
+
+  // What does not vary along the reduce dim is stored when nobody reads operands any more: it may
+  // lie on them.
+  void Finish(int64_t outer, size_t dim, int64_t at, int64_t count) {
+    if (p_.finish < 0) return;
+    ForSlots([&](int64_t s, const FusedSlot& slot) {
+      if (slot.kind == FusedSlot::Kind::kOutput && !slot.varies) slots_[s] = {BlockOf(s), lanes_};
+    });
+    Run(p_.finish);
+    const bool rows = p_.space.kind == FusedSpace::Kind::kRows;
+    StoreOutputs(
+        false,
+        [&](int32_t i) {
+          const std::vector<int64_t>& strides = p_.space.output_strides[i];
+          const int64_t stride = rows ? 0 : strides.back();
+          return std::pair<int64_t, int64_t>(GroupOffset(strides, outer, dim) + at * stride,
+                                             stride);
+        },
+        count);
+  }
+
+  const PreparedFused& p_;
+  const KernelArgs& args_;
+  const int64_t block_, lanes_;
+  ChainSlot* const slots_;
+  float* blocks_;  // a block a slot
+  float* rows_;    // carried rows
+  int64_t masked_ = 0;  // lanes that the mask has on
+  double sums_[8] = {};
+};
+
+class FusedKernel final : public Kernel {
+ public:
+  FusedKernel(PreparedFused prepared, int threads)
+      : p_(std::move(prepared)), threads_(threads), worker_bytes_(p_.WorkerBytes()) {}
+
+  absl::Status Run(const KernelArgs& args) override {
+    const int64_t points = p_.space.Points();
+    const auto steps = points * static_cast<int64_t>(p_.program.instructions.size()) / 4;
+    const auto worker = [&] {
+      return FusedWorker(p_, args,
+                         static_cast<std::byte*>(args.scratch) + TeamIndex() * worker_bytes_);
+    };
+    const int64_t block = p_.machine->block;
+    switch (p_.space.kind) {
+      case FusedSpace::Kind::kMap:
+        ParallelFor(threads_, points, steps, block,
+                    [&](int64_t begin, int64_t end) { worker().RunMap(begin, end); });
+        break;
+      case FusedSpace::Kind::kRows:
+        ParallelFor(threads_, points / p_.space.sizes.back(), steps, 1,
+                    [&](int64_t begin, int64_t end) { worker().RunRows(begin, end); });
+        break;
+      case FusedSpace::Kind::kColumns: {
+        const int64_t width = p_.space.sizes.back(), blocks = (width + block - 1) / block;
+        const int64_t outer = points / width / p_.space.sizes[p_.space.ReduceDim()];
+        ParallelFor(threads_, outer * blocks, steps, 1,
+                    [&](int64_t begin, int64_t end) { worker().RunColumns(begin, end); });
+        break;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const PreparedFused p_;
+  const int threads_;
+  const int64_t worker_bytes_;
+};
+
+// A result may lie on an operand of its type: then each element must be read where it is written,
+// and before.
+bool MayLieInPlace(const PreparedFused& p, const NodeQuery& query) {
+  for (size_t o = 0; o < p.program.outputs.size(); ++o) {
+    const ScalarOp source = p.program.instructions[p.program.outputs[o].value].op;
+    if (source == ScalarOp::kLoad && p.program.outputs.size() > 1) return false;
+    for (size_t i = 0; i < query.inputs.size(); ++i) {
+      if (query.inputs[i] == query.outputs[o] &&
+          p.space.operand_strides[i] != p.space.output_strides[o]) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+// A map's results are written in the order of its points.
+bool IsDenseMap(const FusedSpace& space) {
+  if (space.kind != FusedSpace::Kind::kMap) return true;
+  int64_t dense = 1;
+  for (size_t d = space.sizes.size(); d-- > 0; dense *= space.sizes[d]) {
+    for (const auto& strides : space.output_strides) {
+      if (space.sizes[d] > 1 && strides[d] != dense) return false;
+    }
+  }
+  return true;
+}
+
+std::optional<KernelVariant> MatchFused(const NodeQuery& query, int threads) {
+  if (query.op != "fused.Program") return std::nullopt;
+  const std::optional<PreparedFused> prepared = PrepareFused(query);
+  if (!prepared.has_value() || !MayLieInPlace(*prepared, query) || !IsDenseMap(prepared->space)) {
+    return std::nullopt;
+  }
+  KernelVariant variant = DenseVariant(query, "simd");
+  variant.scratch_bytes = prepared->WorkerBytes() * threads;
+  return variant;
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareFusedKernel(const KernelRequest& request) {
+  std::optional<PreparedFused> prepared = PrepareFused(request.query);
+  MILLRACE_CHECK(prepared.has_value());  // it matched
+  return std::make_unique<FusedKernel>(*std::move(prepared), request.threads);
+}
+
+}  // namespace
+
+KernelFamily FusedProgramFamily() { return {"simd", MatchFused, PrepareFusedKernel}; }
+
+}  // namespace millrace
