@@ -2,6 +2,7 @@
 // one named in the benchmark). Rates: bytes moved (each operand once) and FLOP/s.
 //
 // CopyLoop is the yardstick for memory-bound ops: the machine's memcpy over as many bytes in all.
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -11,6 +12,7 @@
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/cpu/cpu_target.h"
 #include "ops/infer.h"
+#include "ops/scalar_program.h"
 
 namespace millrace {
 namespace {
@@ -100,6 +102,51 @@ ELEMENTWISE(Tanh, 1);
 ELEMENTWISE(Erf, 1);
 ELEMENTWISE(Gelu, 1);
 ELEMENTWISE(Sigmoid, 1);
+
+// Eight operations on each element as one fused program, and the loop that one would write by hand.
+FusedProgram EightOperations(int64_t count) {
+  FusedProgram program = ProgramOver({count});
+  const ScalarTerm x = LoadOperand(program, {DType::kF32, {count}}, {count});
+  const ScalarTerm low = Between(0.5 * x + 0.25, ScalarConstant(x, 0), {});
+  const ScalarTerm mixed = (low - 0.125) * x + low;
+  StoreOutput(program, ScalarBinary(ScalarOp::kMax, mixed - x, ScalarConstant(x, -1)));
+  return program;
+}
+
+void FusedChain(benchmark::State& state) {
+  const int64_t count = state.range(0);
+  Attrs attrs;
+  attrs.Set("program", ToText(EightOperations(count)));
+  attrs.Set("shapes", std::vector<std::string>{ToString(Shape{count})});
+  Bench("fused.Program", {Shape{count}}, attrs).Run(state);
+}
+BENCHMARK(FusedChain)->Arg(64)->Arg(4096)->Arg(16 << 20);
+
+#if defined(__x86_64__)
+__attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3")))
+#endif
+void EightOperationsByHand(const float* in, float* out, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float x = in[i], y = 0.5f * x + 0.25f, low = y < 0 ? 0 : y;
+    const float z = (low - 0.125f) * x + low - x;
+    out[i] = z < -1 ? -1 : z;
+  }
+}
+
+void HandLoop(benchmark::State& state) {
+  Tensor in = Tensor::Allocate({DType::kF32, {state.range(0)}}).value();
+  Tensor out = Tensor::Allocate(in.type()).value();
+  std::ranges::fill(in.mutable_data<float>(), 0.5f);
+  for (auto _ : state) {
+    EightOperationsByHand(in.data<float>().data(), out.mutable_data<float>().data(),
+                          state.range(0));
+    benchmark::ClobberMemory();
+  }
+  state.counters["B/s"] = benchmark::Counter(
+      8.0 * static_cast<double>(state.range(0)) * static_cast<double>(state.iterations()),
+      benchmark::Counter::kIsRate);
+}
+BENCHMARK(HandLoop)->Arg(64)->Arg(4096)->Arg(16 << 20);
 
 void Rows(benchmark::State& state, const char* op, int operands) {
   std::vector<Shape> shapes = {{state.range(0), state.range(1)}};

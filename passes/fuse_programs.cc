@@ -154,6 +154,8 @@ class ProgramFuser {
         !node.outputs[0].valid()) {
       return false;
     }
+    const ValueId out = node.outputs[0];
+    if (consumers_[out.index].empty() && kept_[out.index] == 0) return false;  // dead
     const auto is_open = [&](ValueId value) {  // sizes or shardings of its own
       return value.valid() && (graph_.value(value).bounded || graph_.shardings.contains(value));
     };

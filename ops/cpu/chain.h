@@ -3,8 +3,9 @@
 //
 // A block is a few vectors of 32-bit lanes. Code is a list of steps; each does one operation
 // on the running block (the accumulator) and at most two slots, and jumps to the next, so that a
-// chain of operations touches memory only for its operands. Slots are blocks in memory: operands,
-// constants (one vector, read again for each vector of the block), values that are needed later.
+// chain of operations touches memory only for its operands. A slot is a block in memory (an operand,
+// a value that is needed later) or one number, in all lanes of a vector; which of the two is part of
+// the code.
 //
 // Lanes hold f32, i32, or bools as all ones and all zeros. f16 and bf16 are f32 rounded by a step of
 // their own.
@@ -16,8 +17,8 @@
 
 namespace millrace {
 
-// One line per operation, by the operands it takes; `acc` is the accumulator, x and y are slots, `d`
-// the tag of f32 vectors. Bodies are in simd_chain.cc.
+// The operations, by the operands they take: acc, the accumulator, and the slots x and y.
+// simd_chain.cc says what they do.
 #define MILLRACE_CHAIN_UNARY(OP)                                                               \
   OP(Neg) OP(Abs) OP(Sign) OP(Exp) OP(Log) OP(Sqrt) OP(Rsqrt) OP(Reciprocal) OP(Tanh) OP(Erf)  \
   OP(Sigmoid) OP(Expm1) OP(Softplus) OP(Gelu) OP(GeluTanh) OP(Floor) OP(Ceil) OP(Round)        \
@@ -25,6 +26,7 @@ namespace millrace {
   OP(BoolOfFloat) OP(FloatOfInt) OP(IntOfFloat) OP(IntOfBool) OP(BoolOfInt)
 #define MILLRACE_CHAIN_BINARY(OP)                                                               \
   OP(Add) OP(Sub) OP(SubFrom) OP(Mul) OP(Div) OP(DivInto) OP(Min) OP(MinOf) OP(Max) OP(MaxOf)   \
+  OP(AtLeast) OP(LeastFor) OP(AtMost) OP(MostFor)                                               \
   OP(And) OP(Or) OP(Xor) OP(Equal) OP(NotEqual) OP(Less) OP(LessEqual) OP(Greater)              \
   OP(GreaterEqual) OP(AddI) OP(SubI) OP(SubFromI) OP(MulI) OP(MinI) OP(MaxI) OP(EqualI)         \
   OP(NotEqualI) OP(LessI) OP(LessEqualI) OP(GreaterI) OP(GreaterEqualI)
@@ -43,12 +45,6 @@ enum class ChainOp : uint8_t {
 };
 #undef MILLRACE_CHAIN_NAME
 
-// A block at `at`; vector i is `i * step` floats on. 0: one vector for all.
-struct ChainSlot {
-  float* at = nullptr;
-  ptrdiff_t step = 0;
-};
-
 struct ChainStep;
 
 // Code for one instruction set.
@@ -56,9 +52,10 @@ struct ChainMachine {
   int lanes = 0;  // of a vector; block / lanes of them make a block
   int block = 0;  // lanes of a block
   using StepFn = void (*)();  // of a type that only simd_chain.cc knows
-  StepFn step[static_cast<int>(ChainOp::kCount)] = {};
-  // Runs code that ends with kEnd.
-  void (*run)(const ChainStep* code, const ChainSlot* slots) = nullptr;
+  // By operation; bit 0: x is one number, bit 1: y is.
+  StepFn step[static_cast<int>(ChainOp::kCount)][4] = {};
+  // Runs code that ends with kEnd. slots[i]: where slot i lies.
+  void (*run)(const ChainStep* code, float* const* slots) = nullptr;
   // The lanes of a block as one number, by kReduceSum, ..., kReduceProd.
   float (*fold)(ChainOp op, const float* block) = nullptr;
 };

@@ -119,6 +119,22 @@ ChainOp ReduceOf(ScalarOp op) {
                                        : kReduceSum;
 }
 
+int OperandCount(ChainOp op) {
+#define MILLRACE_CHAIN_CASE(name) case ChainOp::k##name:
+  switch (op) {
+    MILLRACE_CHAIN_UNARY(MILLRACE_CHAIN_CASE)
+    case ChainOp::kEnd:
+      return 0;
+      MILLRACE_CHAIN_BINARY(MILLRACE_CHAIN_CASE)
+    case ChainOp::kLoad:
+    case ChainOp::kStore:
+      return 1;
+    default:
+      return 2;
+  }
+#undef MILLRACE_CHAIN_CASE
+}
+
 ChainOp CastOf(DType from, DType to) {
   if (IsFloatLane(from)) {
     return IsFloatLane(to) ? kLoad : to == DType::kBool ? kBoolOfFloat : kIntOfFloat;

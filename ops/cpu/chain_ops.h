@@ -26,6 +26,8 @@ struct PairOps {
 std::optional<ChainOp> UnaryOf(ScalarOp op, DType operand);
 std::optional<PairOps> BinaryOf(ScalarOp op, DType operands);
 ChainOp ReduceOf(ScalarOp op);
+// How many slots the operation names: 0 to 2.
+int OperandCount(ChainOp op);
 // From lane to lane; kLoad: they are the same. Rounding to a half comes on top.
 ChainOp CastOf(DType from, DType to);
 

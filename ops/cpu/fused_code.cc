@@ -51,7 +51,7 @@ class FusedCompiler {
   template <typename F>
   void ForOperands(int32_t i, F&& f) const {
     const int32_t operands[] = {at(i).a, at(i).b, at(i).c};
-    for (int k = 0; k < Arity(at(i).op); ++k) f(operands[k]);
+    for (int k = BoundOf(at(i)) != nullptr ? 1 : 0; k < Arity(at(i).op); ++k) f(operands[k]);
   }
 
   // --- What is computed where
@@ -98,18 +98,31 @@ class FusedCompiler {
   // Values that no code computes.
   bool IsGiven(int32_t i) const { return Arity(at(i).op) == 0 || IsReduction(at(i).op); }
 
+  bool IsOneElement(int32_t operand) const {
+    return std::ranges::all_of(space_.operand_strides[operand],
+                               [](int64_t stride) { return stride == 0; });
+  }
+
   int32_t SlotOfGiven(int32_t i) {
     const ScalarInstruction& s = at(i);
+    const bool rows = space_.kind == FusedSpace::Kind::kRows;
+    FusedSlot slot;
     if (s.op == ScalarOp::kLoad) {
-      return AddSlot(
-          {.kind = FusedSlot::Kind::kOperand, .index = s.a, .constant = 0, .varies = varies_[i]});
+      slot.kind = FusedSlot::Kind::kOperand;
+      slot.index = s.a;
+      slot.varies = varies_[i];
+      slot.splat = rows ? !varies_[i] : IsMap() && IsOneElement(s.a);
+    } else if (s.op == ScalarOp::kConstant) {
+      slot.kind = FusedSlot::Kind::kConstant;
+      slot.constant = LaneOf(s.dtype, s.constant);
+      slot.splat = true;
+    } else if (IsReduction(s.op)) {
+      slot.kind = FusedSlot::Kind::kReduced;
+      slot.splat = rows;
+    } else {
+      return -1;
     }
-    if (s.op == ScalarOp::kConstant) {
-      return AddSlot({.kind = FusedSlot::Kind::kConstant,
-                      .index = 0,
-                      .constant = LaneOf(s.dtype, s.constant)});
-    }
-    return IsReduction(s.op) ? AddSlot({.kind = FusedSlot::Kind::kReduced}) : -1;
+    return AddSlot(slot);
   }
 
   // The values whose reduction the sweep of a phase computes, or that are stored in it.
@@ -272,7 +285,27 @@ class FusedCompiler {
     RoundTo(s.dtype, code);
   }
 
+  // select(v < s, s, v) is one operation, and so is select(s < v, s, v): Relu and Clip are made of
+  // them. Their comparison is not computed.
+  const ScalarInstruction* BoundOf(const ScalarInstruction& s) const {
+    if (s.op != ScalarOp::kSelect) return nullptr;
+    const ScalarInstruction& less = at(s.a);
+    if (less.op != ScalarOp::kLess || at(less.a).dtype != DType::kF32) return nullptr;
+    const bool is_bound = (less.a == s.c && less.b == s.b) || (less.a == s.b && less.b == s.c);
+    return is_bound ? &less : nullptr;
+  }
+
   void EmitTernary(const ScalarInstruction& s, ChainCode& code) {
+    if (const ScalarInstruction* less = BoundOf(s); less != nullptr) {
+      const bool raises = less->a == s.c;
+      if (acc_ == s.b && acc_ != s.c) {
+        code.push_back({raises ? ChainOp::kLeastFor : ChainOp::kMostFor, slot_[s.c]});
+      } else {
+        Load(s.c, code);
+        code.push_back({raises ? ChainOp::kAtLeast : ChainOp::kAtMost, slot_[s.b]});
+      }
+      return;
+    }
     const bool is_select = s.op == ScalarOp::kSelect;
     if (acc_ != s.a && acc_ == s.b) {
       code.push_back(

@@ -18,16 +18,17 @@ struct FusedSlot {
   enum class Kind : uint8_t {
     kOperand,   // index: operand; its elements at the points of the block
     kOutput,    // index: output
-    kConstant,  // one vector of `constant`
-    kTemp,      // a block
+    kConstant,  // `constant`
+    kTemp,      // a value of the code's own
     kCarry,     // index: row buffer; values of one sweep that a later one reads
-    kReduced,   // kRows: one vector of the result; kColumns: a block
+    kReduced,   // what a reduction came to
     kMask,      // the lanes of the block that are points
   };
   Kind kind = Kind::kTemp;
   int32_t index = 0;
-  float constant = 0;  // as bits: an i32, or a bool
+  float constant = 0;  // a lane
   bool varies = true;  // kOperand, kOutput: along the reduce dim
+  bool splat = false;  // one number, not a block
 };
 
 struct ChainInstruction {

@@ -9,6 +9,7 @@
 
 #include "graph/assert.h"
 #include "graph/half.h"
+#include "ops/cpu/chain_ops.h"
 #include "ops/cpu/fused_code.h"
 #include "ops/cpu/kernel_families.h"
 #include "ops/cpu/team.h"
@@ -27,6 +28,10 @@ bool LiesAsLanes(DType dtype) { return dtype == DType::kF32 || dtype == DType::k
 // `count` elements from `from` on, each `stride` elements further, as lanes.
 void ReadLanes(DType dtype, const std::byte* base, int64_t from, int64_t stride, int64_t count,
                float* lanes) {
+  if (LiesAsLanes(dtype) && stride == 1) {
+    std::memcpy(lanes, base + from * 4, count * 4);
+    return;
+  }
   const auto each = [&](auto tag, auto convert) {
     using T = decltype(tag);
     const T* p = reinterpret_cast<const T*>(base) + from;
@@ -51,6 +56,10 @@ void ReadLanes(DType dtype, const std::byte* base, int64_t from, int64_t stride,
 
 void WriteLanes(DType dtype, std::byte* base, int64_t from, int64_t stride, int64_t count,
                 const float* lanes) {
+  if (LiesAsLanes(dtype) && stride == 1) {
+    std::memcpy(base + from * 4, lanes, count * 4);
+    return;
+  }
   const auto each = [&](auto tag, auto convert) {
     using T = decltype(tag);
     T* p = reinterpret_cast<T*>(base) + from;
@@ -86,22 +95,57 @@ struct PreparedFused {
   };
   std::vector<Phase> phases;
   int64_t finish = -1;
-  int64_t row_floats = 0;  // of a carried row
+  // kMap: slots of operands and results. `direct`: f32 or i32 in the order of the points.
+  struct Moving {
+    int32_t slot = 0, index = 0;
+    bool direct = false;
+  };
+  std::vector<Moving> moving;
+  std::vector<float> constants;  // one vector each, in the order of their slots
+  int64_t row_floats = 0;        // of a carried row
 
   int64_t WorkerBytes() const {
     const auto slots = static_cast<int64_t>(code.slots.size());
     const int64_t floats = slots * machine->block + code.carries * row_floats;
-    return RoundUp(slots * static_cast<int64_t>(sizeof(ChainSlot)), 64) + floats * 4;
+    return RoundUp(slots * static_cast<int64_t>(sizeof(float*)), 64) + floats * 4;
   }
 };
 
 int64_t AppendCode(const ChainCode& code, PreparedFused& prepared) {
   if (code.empty()) return -1;
   const auto begin = static_cast<int64_t>(prepared.steps.size());
+  const auto is_splat = [&](int32_t slot) { return prepared.code.slots[slot].splat ? 1 : 0; };
   for (const ChainInstruction& i : code) {
-    prepared.steps.push_back({prepared.machine->step[static_cast<int>(i.op)], i.x, i.y});
+    const int operands = OperandCount(i.op);
+    const int splats = (operands > 0 ? is_splat(i.x) : 0) | (operands > 1 ? is_splat(i.y) * 2 : 0);
+    const ChainMachine::StepFn step = prepared.machine->step[static_cast<int>(i.op)][splats];
+    MILLRACE_CHECK(step != nullptr);
+    prepared.steps.push_back({step, i.x, i.y});
   }
   return begin;
+}
+
+// The strides of an operand that has the points in order.
+std::vector<int64_t> DenseSpaceStrides(const FusedSpace& space) {
+  std::vector<int64_t> strides(space.sizes.size(), 1);
+  for (size_t d = space.sizes.size() - 1; d-- > 0;) {
+    strides[d] = strides[d + 1] * space.sizes[d + 1];
+  }
+  return strides;
+}
+
+void FindMoving(const NodeQuery& query, PreparedFused& p) {
+  const std::vector<int64_t> dense = DenseSpaceStrides(p.space);
+  for (size_t s = 0; s < p.code.slots.size(); ++s) {
+    const FusedSlot& slot = p.code.slots[s];
+    const bool is_output = slot.kind == FusedSlot::Kind::kOutput;
+    if (slot.splat || (!is_output && slot.kind != FusedSlot::Kind::kOperand)) continue;
+    const int32_t i = slot.index;
+    const bool lies =
+        is_output ? LiesAsLanes(p.program.outputs[i].dtype) && query.outputs[i].has_value()
+                  : LiesAsLanes(p.program.operands[i].dtype) && p.space.operand_strides[i] == dense;
+    p.moving.push_back({static_cast<int32_t>(s), i, lies});
+  }
 }
 
 std::optional<PreparedFused> PrepareFused(const NodeQuery& query) {
@@ -121,6 +165,11 @@ std::optional<PreparedFused> PrepareFused(const NodeQuery& query) {
     p.phases.push_back({once, AppendCode(phase.sweep, p)});
   }
   p.finish = AppendCode(p.code.finish, p);
+  for (const FusedSlot& slot : p.code.slots) {
+    if (slot.kind != FusedSlot::Kind::kConstant) continue;
+    p.constants.insert(p.constants.end(), p.machine->lanes, slot.constant);
+  }
+  if (p.space.kind == FusedSpace::Kind::kMap) FindMoving(query, p);
   if (p.code.carries > 0) p.row_floats = RoundUp(p.space.sizes.back(), p.machine->block);
   return p;
 }
@@ -133,32 +182,38 @@ class FusedWorker {
         args_(args),
         block_(prepared.machine->block),
         lanes_(prepared.machine->lanes),
-        slots_(reinterpret_cast<ChainSlot*>(memory)) {
+        slots_(reinterpret_cast<float**>(memory)) {
     const auto count = static_cast<int64_t>(p_.code.slots.size());
-    blocks_ = reinterpret_cast<float*>(
-        memory + RoundUp(count * static_cast<int64_t>(sizeof(ChainSlot)), 64));
+    blocks_ = reinterpret_cast<float*>(memory +
+                                       RoundUp(count * static_cast<int64_t>(sizeof(float*)), 64));
     rows_ = blocks_ + count * block_;
-    for (int64_t s = 0; s < count; ++s) {
-      new (&slots_[s]) ChainSlot{BlockOf(s), lanes_};
-      const FusedSlot& slot = p_.code.slots[s];
-      if (slot.kind == FusedSlot::Kind::kConstant) Splat(s, slot.constant);
+    const float* constant = p_.constants.data();
+    ForSlots([&](int64_t s, const FusedSlot& slot) {
+      slots_[s] = BlockOf(s);
+      if (slot.kind == FusedSlot::Kind::kConstant) {
+        slots_[s] = const_cast<float*>(constant);  // only outputs and temps are written
+        constant += lanes_;
+      }
       if (slot.kind == FusedSlot::Kind::kMask) MaskFirst(s, block_);
-      if (slot.kind == FusedSlot::Kind::kOperand) std::fill_n(BlockOf(s), block_, 0.0f);
-    }
+      const bool is_fixed = slot.kind == FusedSlot::Kind::kOperand && slot.splat &&
+                            p_.space.kind == FusedSpace::Kind::kMap;
+      if (is_fixed) BindOperand(s, slot.index, p_.program.operands[slot.index].offset, 0, 1);
+    });
   }
 
   // Points [begin, end) of a map.
   void RunMap(int64_t begin, int64_t end) {
-    for (int64_t at = begin; at < end; at += block_) {
-      const int64_t count = std::min<int64_t>(block_, end - at);
-      ForSlots([&](int64_t s, const FusedSlot& slot) {
-        if (slot.kind == FusedSlot::Kind::kOperand) BindMapped(s, slot.index, at, count);
-        if (slot.kind == FusedSlot::Kind::kOutput) BindOutput(s, slot.index, at, 1, count);
-      });
-      Run(p_.phases[0].sweep);
-      StoreOutputs(
-          true, [&](int32_t) { return std::pair<int64_t, int64_t>(at, 1); }, count);
+    const int64_t whole = begin + (end - begin) / block_ * block_;
+    const bool all_direct = std::ranges::all_of(p_.moving, [](const auto& m) { return m.direct; });
+    int64_t at = begin;
+    if (all_direct) {
+      for (const PreparedFused::Moving& m : p_.moving) Point(m, at);
+      for (; at < whole; at += block_) {
+        Run(p_.phases[0].sweep);
+        for (const PreparedFused::Moving& m : p_.moving) slots_[m.slot] += block_;
+      }
     }
+    for (; at < end; at += block_) RunMapBlock(at, std::min(block_, end - at));
   }
 
   // Rows [begin, end).
@@ -209,6 +264,29 @@ class FusedWorker {
   }
 
  private:
+  // Points the slot at its operand or result, which lies as lanes do.
+  void Point(const PreparedFused::Moving& m, int64_t at) {
+    const bool is_output = p_.code.slots[m.slot].kind == FusedSlot::Kind::kOutput;
+    void* base = is_output ? args_.outputs[m.index] : args_.inputs[m.index];
+    const int64_t offset = is_output ? 0 : p_.program.operands[m.index].offset;
+    slots_[m.slot] = static_cast<float*>(base) + offset + at;
+  }
+
+  void RunMapBlock(int64_t at, int64_t count) {
+    for (const PreparedFused::Moving& m : p_.moving) {
+      if (m.direct && count == block_) {
+        Point(m, at);
+      } else if (p_.code.slots[m.slot].kind == FusedSlot::Kind::kOutput) {
+        BindOutput(m.slot, m.index, at, 1, count);
+      } else {
+        BindMapped(m.slot, m.index, at, count);
+      }
+    }
+    Run(p_.phases[0].sweep);
+    StoreOutputs(
+        true, [&](int32_t) { return std::pair<int64_t, int64_t>(at, 1); }, count);
+  }
+
   float* BlockOf(int64_t slot) const { return blocks_ + slot * block_; }
   const ChainStep* CodeAt(int64_t at) const { return p_.steps.data() + at; }
 
@@ -222,8 +300,8 @@ class FusedWorker {
   }
 
   void Splat(int64_t slot, float value) {
-    std::fill_n(BlockOf(slot), lanes_, value);
-    slots_[slot] = {BlockOf(slot), 0};
+    std::fill_n(BlockOf(slot), p_.code.slots[slot].splat ? lanes_ : block_, value);
+    slots_[slot] = BlockOf(slot);
   }
 
   void MaskFirst(int64_t slot, int64_t count) {
@@ -233,7 +311,6 @@ class FusedWorker {
     std::memset(&all, 0xff, sizeof(all));
     std::fill_n(BlockOf(slot), count, all);
     std::fill_n(BlockOf(slot) + count, block_ - count, none);
-    slots_[slot] = {BlockOf(slot), lanes_};
   }
 
   // --- Operands and results
@@ -243,14 +320,15 @@ class FusedWorker {
     const DType dtype = p_.program.operands[operand].dtype;
     auto* base = static_cast<std::byte*>(args_.inputs[operand]);
     if (stride == 1 && count == block_ && LiesAsLanes(dtype)) {
-      slots_[slot] = {reinterpret_cast<float*>(base) + offset, lanes_};
+      slots_[slot] = reinterpret_cast<float*>(base) + offset;
     } else if (stride == 0) {
       float value;
       ReadLanes(dtype, base, offset, 0, 1, &value);
       Splat(slot, value);
     } else {
       ReadLanes(dtype, base, offset, stride, count, BlockOf(slot));
-      slots_[slot] = {BlockOf(slot), lanes_};
+      std::fill(BlockOf(slot) + count, BlockOf(slot) + block_, 0.0f);
+      slots_[slot] = BlockOf(slot);
     }
   }
 
@@ -258,7 +336,7 @@ class FusedWorker {
     void* base = args_.outputs[output];
     const bool direct = stride == 1 && count == block_ && base != nullptr &&
                         LiesAsLanes(p_.program.outputs[output].dtype);
-    slots_[slot] = {direct ? static_cast<float*>(base) + offset : BlockOf(slot), lanes_};
+    slots_[slot] = direct ? static_cast<float*>(base) + offset : BlockOf(slot);
   }
 
   // Of outputs that (do not) vary along the reduce dim, what was not stored where it belongs.
@@ -267,7 +345,7 @@ class FusedWorker {
   void StoreOutputs(bool varying, Place&& place, int64_t count) {
     ForSlots([&](int64_t s, const FusedSlot& slot) {
       if (slot.kind != FusedSlot::Kind::kOutput || slot.varies != varying) return;
-      if (slots_[s].at != BlockOf(s) || args_.outputs[slot.index] == nullptr) return;
+      if (slots_[s] != BlockOf(s) || args_.outputs[slot.index] == nullptr) return;
       const auto [offset, stride] = place(slot.index);
       WriteLanes(p_.program.outputs[slot.index].dtype,
                  static_cast<std::byte*>(args_.outputs[slot.index]), offset, stride, count,
@@ -292,7 +370,8 @@ class FusedWorker {
       ReadLanes(dtype, base, row_offset() + column * stride, stride, part, BlockOf(slot) + done);
       done += part;
     }
-    slots_[slot] = {BlockOf(slot), lanes_};
+    std::fill(BlockOf(slot) + count, BlockOf(slot) + block_, 0.0f);
+    slots_[slot] = BlockOf(slot);
   }
 
   // Where point `index` of all dims but the last `inner` ones lies.
@@ -338,7 +417,7 @@ class FusedWorker {
             place(p_.space.operand_strides[slot.index], p_.program.operands[slot.index].offset);
         BindOperand(s, slot.index, offset, stride, count);
       } else if (slot.kind == FusedSlot::Kind::kCarry) {
-        slots_[s] = {rows_ + slot.index * p_.row_floats + at, lanes_};
+        slots_[s] = rows_ + slot.index * p_.row_floats + at;
       } else if (slot.kind == FusedSlot::Kind::kMask) {
         MaskFirst(s, count);
       } else if (slot.kind == FusedSlot::Kind::kOutput && slot.varies && last) {
@@ -418,7 +497,7 @@ class FusedWorker {
   void Finish(int64_t outer, size_t dim, int64_t at, int64_t count) {
     if (p_.finish < 0) return;
     ForSlots([&](int64_t s, const FusedSlot& slot) {
-      if (slot.kind == FusedSlot::Kind::kOutput && !slot.varies) slots_[s] = {BlockOf(s), lanes_};
+      if (slot.kind == FusedSlot::Kind::kOutput && !slot.varies) slots_[s] = BlockOf(s);
     });
     Run(p_.finish);
     const bool rows = p_.space.kind == FusedSpace::Kind::kRows;
@@ -436,10 +515,10 @@ class FusedWorker {
   const PreparedFused& p_;
   const KernelArgs& args_;
   const int64_t block_, lanes_;
-  ChainSlot* const slots_;
-  float* blocks_;  // a block a slot
-  float* rows_;    // carried rows
-  int64_t masked_ = 0;  // lanes that the mask has on
+  float** const slots_;  // where each lies
+  float* blocks_;        // a block a slot
+  float* rows_;          // carried rows
+  int64_t masked_ = 0;   // lanes that the mask has on
   double sums_[8] = {};
 };
 
@@ -500,14 +579,9 @@ bool MayLieInPlace(const PreparedFused& p, const NodeQuery& query) {
 
 // A map's results are written in the order of its points.
 bool IsDenseMap(const FusedSpace& space) {
-  if (space.kind != FusedSpace::Kind::kMap) return true;
-  int64_t dense = 1;
-  for (size_t d = space.sizes.size(); d-- > 0; dense *= space.sizes[d]) {
-    for (const auto& strides : space.output_strides) {
-      if (space.sizes[d] > 1 && strides[d] != dense) return false;
-    }
-  }
-  return true;
+  const std::vector<int64_t> dense = DenseSpaceStrides(space);
+  return space.kind != FusedSpace::Kind::kMap ||
+         std::ranges::all_of(space.output_strides, [&](const auto& s) { return s == dense; });
 }
 
 std::optional<KernelVariant> MatchFused(const NodeQuery& query, int threads) {

@@ -35,7 +35,7 @@ constexpr int kVectors = 8;
 constexpr int kVectors = 4;
 #endif
 
-using Step = void (*)(const ChainStep* step, const ChainSlot* slots, MILLRACE_CHAIN_PARAMS);
+using Step = void (*)(const ChainStep* step, float* const* slots, MILLRACE_CHAIN_PARAMS);
 
 #define MILLRACE_CHAIN_NEXT \
   reinterpret_cast<Step>(step[1].function)(step + 1, slots, MILLRACE_CHAIN_ARGS)
@@ -47,6 +47,13 @@ HWY_INLINE M ToMask(V v) { return hn::MaskFromVec(v); }
 HWY_INLINE VI Bits(V v) { return hn::BitCast(DI(), v); }
 HWY_INLINE V FromBits(VI v) { return hn::BitCast(D(), v); }
 HWY_INLINE V FromIntMask(hn::Mask<DI> mask) { return FromBits(hn::VecFromMask(DI(), mask)); }
+
+// Vector i of a slot.
+template <bool kSplat>
+HWY_INLINE V LoadAt(const float* at, int i) {
+  const D d;
+  return hn::LoadU(d, kSplat ? at : at + i * static_cast<int>(hn::Lanes(d)));
+}
 
 // --- Unary ---------------------------------------------------------------------------------------
 
@@ -128,7 +135,7 @@ struct BoolOfInt {
 };
 
 template <class Op>
-void UnaryStep(const ChainStep* step, const ChainSlot* slots, MILLRACE_CHAIN_PARAMS) {
+void UnaryStep(const ChainStep* step, float* const* slots, MILLRACE_CHAIN_PARAMS) {
   const D d;
 #define MILLRACE_CHAIN_DO(i) v##i = Op::Of(d, v##i);
   MILLRACE_CHAIN_EACH(MILLRACE_CHAIN_DO)
@@ -138,12 +145,24 @@ void UnaryStep(const ChainStep* step, const ChainSlot* slots, MILLRACE_CHAIN_PAR
 
 // --- Binary --------------------------------------------------------------------------------------
 
-HWY_INLINE V LargerOf(V a, V b) {  // NaN wins, the first of equals stays
-  return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a);
+// b where it is larger (smaller), else a: NaN does not compare. x86 has just that.
+HWY_INLINE V LargerOrFirst(V a, V b) {
+#if HWY_ARCH_X86
+  return hn::Max(b, a);
+#else
+  return hn::IfThenElse(hn::Gt(b, a), b, a);
+#endif
 }
-HWY_INLINE V SmallerOf(V a, V b) {
-  return hn::IfThenElse(hn::Or(hn::Lt(b, a), hn::IsNaN(b)), b, a);
+HWY_INLINE V SmallerOrFirst(V a, V b) {
+#if HWY_ARCH_X86
+  return hn::Min(b, a);
+#else
+  return hn::IfThenElse(hn::Lt(b, a), b, a);
+#endif
 }
+// NaN wins, the first of equals stays.
+HWY_INLINE V LargerOf(V a, V b) { return hn::IfThenElse(hn::IsNaN(b), b, LargerOrFirst(a, b)); }
+HWY_INLINE V SmallerOf(V a, V b) { return hn::IfThenElse(hn::IsNaN(b), b, SmallerOrFirst(a, b)); }
 
 #define MILLRACE_CHAIN_PAIR(name, body) \
   struct name {                         \
@@ -159,6 +178,10 @@ MILLRACE_CHAIN_PAIR(Min, SmallerOf(a, x))
 MILLRACE_CHAIN_PAIR(MinOf, SmallerOf(x, a))
 MILLRACE_CHAIN_PAIR(Max, LargerOf(a, x))
 MILLRACE_CHAIN_PAIR(MaxOf, LargerOf(x, a))
+MILLRACE_CHAIN_PAIR(AtLeast, LargerOrFirst(a, x))  // a < x ? x : a
+MILLRACE_CHAIN_PAIR(AtMost, SmallerOrFirst(a, x))  // x < a ? x : a
+MILLRACE_CHAIN_PAIR(LeastFor, LargerOrFirst(x, a))
+MILLRACE_CHAIN_PAIR(MostFor, SmallerOrFirst(x, a))
 MILLRACE_CHAIN_PAIR(And, hn::And(a, x))
 MILLRACE_CHAIN_PAIR(Or, hn::Or(a, x))
 MILLRACE_CHAIN_PAIR(Xor, hn::Xor(a, x))
@@ -182,11 +205,10 @@ MILLRACE_CHAIN_PAIR(GreaterI, FromIntMask(hn::Gt(Bits(a), Bits(x))))
 MILLRACE_CHAIN_PAIR(GreaterEqualI, hn::Not(FromIntMask(hn::Lt(Bits(a), Bits(x)))))
 #undef MILLRACE_CHAIN_PAIR
 
-template <class Op>
-void BinaryStep(const ChainStep* step, const ChainSlot* slots, MILLRACE_CHAIN_PARAMS) {
-  const D d;
-  const ChainSlot x = slots[step->x];
-#define MILLRACE_CHAIN_DO(i) v##i = Op::Of(v##i, hn::LoadU(d, x.at + i * x.step));
+template <class Op, bool kSplat>
+void BinaryStep(const ChainStep* step, float* const* slots, MILLRACE_CHAIN_PARAMS) {
+  const float* const x = slots[step->x];
+#define MILLRACE_CHAIN_DO(i) v##i = Op::Of(v##i, LoadAt<kSplat>(x, i));
   MILLRACE_CHAIN_EACH(MILLRACE_CHAIN_DO)
 #undef MILLRACE_CHAIN_DO
   return MILLRACE_CHAIN_NEXT;
@@ -209,25 +231,24 @@ MILLRACE_CHAIN_TRIPLE(ReduceMin, hn::IfThenElse(ToMask(y), SmallerOf(x, a), x))
 MILLRACE_CHAIN_TRIPLE(ReduceProd, hn::IfThenElse(ToMask(y), hn::Mul(x, a), x))
 #undef MILLRACE_CHAIN_TRIPLE
 
-template <class Op>
-void TernaryStep(const ChainStep* step, const ChainSlot* slots, MILLRACE_CHAIN_PARAMS) {
-  const D d;
-  const ChainSlot x = slots[step->x], y = slots[step->y];
-#define MILLRACE_CHAIN_DO(i) \
-  v##i = Op::Of(v##i, hn::LoadU(d, x.at + i * x.step), hn::LoadU(d, y.at + i * y.step));
+template <class Op, bool kSplatX, bool kSplatY>
+void TernaryStep(const ChainStep* step, float* const* slots, MILLRACE_CHAIN_PARAMS) {
+  const float* const x = slots[step->x];
+  const float* const y = slots[step->y];
+#define MILLRACE_CHAIN_DO(i) v##i = Op::Of(v##i, LoadAt<kSplatX>(x, i), LoadAt<kSplatY>(y, i));
   MILLRACE_CHAIN_EACH(MILLRACE_CHAIN_DO)
 #undef MILLRACE_CHAIN_DO
   return MILLRACE_CHAIN_NEXT;
 }
 
 template <class Op>
-void ReduceStep(const ChainStep* step, const ChainSlot* slots, MILLRACE_CHAIN_PARAMS) {
+void ReduceStep(const ChainStep* step, float* const* slots, MILLRACE_CHAIN_PARAMS) {
   const D d;
-  const ChainSlot x = slots[step->x], y = slots[step->y];
-#define MILLRACE_CHAIN_DO(i)                                                                     \
-  hn::StoreU(                                                                                    \
-      Op::Of(v##i, hn::LoadU(d, x.at + i * x.step), hn::LoadU(d, y.at + i * y.step)), d,         \
-      x.at + i * x.step);
+  float* const x = slots[step->x];
+  const float* const y = slots[step->y];
+#define MILLRACE_CHAIN_DO(i)                                          \
+  hn::StoreU(Op::Of(v##i, LoadAt<false>(x, i), LoadAt<false>(y, i)), d, \
+             x + i * static_cast<int>(hn::Lanes(d)));
   MILLRACE_CHAIN_EACH(MILLRACE_CHAIN_DO)
 #undef MILLRACE_CHAIN_DO
   return MILLRACE_CHAIN_NEXT;
@@ -235,32 +256,35 @@ void ReduceStep(const ChainStep* step, const ChainSlot* slots, MILLRACE_CHAIN_PA
 
 // --- Moves ---------------------------------------------------------------------------------------
 
-void LoadStep(const ChainStep* step, const ChainSlot* slots, MILLRACE_CHAIN_PARAMS) {
-  const D d;
-  const ChainSlot x = slots[step->x];
-#define MILLRACE_CHAIN_DO(i) v##i = hn::LoadU(d, x.at + i * x.step);
+template <bool kSplat>
+void LoadStep(const ChainStep* step, float* const* slots, MILLRACE_CHAIN_PARAMS) {
+  const float* const x = slots[step->x];
+#define MILLRACE_CHAIN_DO(i) v##i = LoadAt<kSplat>(x, i);
   MILLRACE_CHAIN_EACH(MILLRACE_CHAIN_DO)
 #undef MILLRACE_CHAIN_DO
   return MILLRACE_CHAIN_NEXT;
 }
 
-void StoreStep(const ChainStep* step, const ChainSlot* slots, MILLRACE_CHAIN_PARAMS) {
+void StoreStep(const ChainStep* step, float* const* slots, MILLRACE_CHAIN_PARAMS) {
   const D d;
-  const ChainSlot x = slots[step->x];
-#define MILLRACE_CHAIN_DO(i) hn::StoreU(v##i, d, x.at + i * x.step);
+  float* const x = slots[step->x];
+#define MILLRACE_CHAIN_DO(i) hn::StoreU(v##i, d, x + i * static_cast<int>(hn::Lanes(d)));
   MILLRACE_CHAIN_EACH(MILLRACE_CHAIN_DO)
 #undef MILLRACE_CHAIN_DO
   return MILLRACE_CHAIN_NEXT;
 }
 
-void EndStep(const ChainStep*, const ChainSlot*, MILLRACE_CHAIN_PARAMS) {
+void EndStep(const ChainStep*, float* const*, MILLRACE_CHAIN_PARAMS) {
 #define MILLRACE_CHAIN_DO(i) (void)v##i;
   MILLRACE_CHAIN_EACH(MILLRACE_CHAIN_DO)
 #undef MILLRACE_CHAIN_DO
 }
 
-void Run(const ChainStep* code, const ChainSlot* slots) {
+void Run(const ChainStep* code, float* const* slots) {
   reinterpret_cast<Step>(code->function)(code, slots, MILLRACE_CHAIN_ZEROS);
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+  _mm256_zeroupper();  // compilers do not see that steps leave upper halves behind
+#endif
 }
 
 // Halves are combined until one vector is left, and its lanes one by one.
@@ -314,22 +338,29 @@ void FillChainMachine(ChainMachine& machine) {
   machine.block = machine.lanes * chain::kVectors;
   machine.run = chain::Run;
   machine.fold = chain::Fold;
-  const auto set = [&](ChainOp op, chain::Step step) {
-    machine.step[static_cast<int>(op)] = chain::Hidden(step);
+  const auto set = [&](ChainOp op, int splats, chain::Step step) {
+    machine.step[static_cast<int>(op)][splats] = chain::Hidden(step);
   };
-  set(ChainOp::kEnd, chain::EndStep);
-  set(ChainOp::kLoad, chain::LoadStep);
-  set(ChainOp::kStore, chain::StoreStep);
-#define MILLRACE_CHAIN_SET(name) set(ChainOp::k##name, chain::UnaryStep<chain::name>);
+  set(ChainOp::kEnd, 0, chain::EndStep);
+  set(ChainOp::kLoad, 0, chain::LoadStep<false>);
+  set(ChainOp::kLoad, 1, chain::LoadStep<true>);
+  set(ChainOp::kStore, 0, chain::StoreStep);
+#define MILLRACE_CHAIN_SET(name) set(ChainOp::k##name, 0, chain::UnaryStep<chain::name>);
   MILLRACE_CHAIN_UNARY(MILLRACE_CHAIN_SET)
 #undef MILLRACE_CHAIN_SET
-#define MILLRACE_CHAIN_SET(name) set(ChainOp::k##name, chain::BinaryStep<chain::name>);
+#define MILLRACE_CHAIN_SET(name)                                      \
+  set(ChainOp::k##name, 0, chain::BinaryStep<chain::name, false>);    \
+  set(ChainOp::k##name, 1, chain::BinaryStep<chain::name, true>);
   MILLRACE_CHAIN_BINARY(MILLRACE_CHAIN_SET)
 #undef MILLRACE_CHAIN_SET
-#define MILLRACE_CHAIN_SET(name) set(ChainOp::k##name, chain::TernaryStep<chain::name>);
+#define MILLRACE_CHAIN_SET(name)                                           \
+  set(ChainOp::k##name, 0, chain::TernaryStep<chain::name, false, false>); \
+  set(ChainOp::k##name, 1, chain::TernaryStep<chain::name, true, false>);  \
+  set(ChainOp::k##name, 2, chain::TernaryStep<chain::name, false, true>);  \
+  set(ChainOp::k##name, 3, chain::TernaryStep<chain::name, true, true>);
   MILLRACE_CHAIN_TERNARY(MILLRACE_CHAIN_SET)
 #undef MILLRACE_CHAIN_SET
-#define MILLRACE_CHAIN_SET(name) set(ChainOp::k##name, chain::ReduceStep<chain::name>);
+#define MILLRACE_CHAIN_SET(name) set(ChainOp::k##name, 0, chain::ReduceStep<chain::name>);
   MILLRACE_CHAIN_REDUCE(MILLRACE_CHAIN_SET)
 #undef MILLRACE_CHAIN_SET
 }

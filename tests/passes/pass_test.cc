@@ -68,7 +68,8 @@ TEST(RunPasses, CallsBackAfterEachPassAndRecordsWhoDidWhat) {
             "merge-moves did nothing, 2\n"
             "eliminate-common-subexpressions did nothing, 2\n"
             "lift-nested-constants did nothing, 2\n"
-            "eliminate-dead-nodes changed, 1\n");
+            "eliminate-dead-nodes changed, 1\n"
+            "fuse-programs did nothing, 1\n");
   ASSERT_EQ(context.records.size(), 2u);
   EXPECT_EQ(context.records[0].pass, "eliminate-identity");
   EXPECT_EQ(context.records[1].nodes, std::vector<std::string>{"d"});
