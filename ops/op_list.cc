@@ -65,6 +65,9 @@ namespace millrace {
   OP(EyeLikeOp) \
   OP(FlattenOp) \
   OP(FloorOp) \
+  OP(FusedConvOp) \
+  OP(FusedMatMulOp) \
+  OP(FusedPrepackOp) \
   OP(FusedProgramOp) \
   OP(GRUOp) \
   OP(GatherElementsOp) \

@@ -11,6 +11,8 @@ std::span<const Pass> AllPasses() {
   static const Pass kPasses[] = {
       {"lower-einsum", "Turn Einsum into products of matrices", 1, LowerEinsum},
       {"fold-constants", "Compute nodes all of whose inputs are constants", 1, FoldConstants},
+      {"fold-batch-norm",
+       "Fold BatchNormalization into the weights before it; rounds differently", 2, FoldBatchNorm},
       {"eliminate-identity", "Let readers of a node that changes nothing read what it copies", 1,
        EliminateIdentity},
       {"merge-moves", "Make one Transpose, Reshape or Cast of two in a row", 1, MergeMoves},
@@ -20,8 +22,13 @@ std::span<const Pass> AllPasses() {
        LiftNestedConstants},
       {"eliminate-dead-nodes", "Drop nodes without effects whose results nobody reads", 1,
        EliminateDeadNodes},
+      {"fuse-epilogues",
+       "Let products go through what follows them point by point; rounds differently", 2,
+       FuseEpilogues, PassStage::kRecognize},
       {"fuse-programs", "Compute elementwise nodes in a row as one program, point by point", 2,
        FusePrograms, PassStage::kFuse},
+      {"prepack-weights", "Lay out weights once, as the kernels that read them want them", 2,
+       PrepackWeights, PassStage::kFuse},
   };
   return kPasses;
 }

@@ -26,11 +26,14 @@ absl::StatusOr<std::vector<Pass>> SelectPasses(const PassSelection& selection);
 // The passes, each in its own file.
 absl::StatusOr<bool> EliminateCommonSubexpressions(Graph& graph, PassContext& context);
 absl::StatusOr<bool> EliminateIdentity(Graph& graph, PassContext& context);
+absl::StatusOr<bool> FoldBatchNorm(Graph& graph, PassContext& context);
 absl::StatusOr<bool> FoldConstants(Graph& graph, PassContext& context);
+absl::StatusOr<bool> FuseEpilogues(Graph& graph, PassContext& context);
 absl::StatusOr<bool> FusePrograms(Graph& graph, PassContext& context);
 absl::StatusOr<bool> LiftNestedConstants(Graph& graph, PassContext& context);
 absl::StatusOr<bool> LowerEinsum(Graph& graph, PassContext& context);
 absl::StatusOr<bool> MergeMoves(Graph& graph, PassContext& context);
+absl::StatusOr<bool> PrepackWeights(Graph& graph, PassContext& context);
 absl::StatusOr<bool> EliminateDeadNodes(Graph& graph, PassContext& context);
 
 }  // namespace millrace

@@ -24,6 +24,8 @@ KernelFamily MapCopyFamily();        // map_copy.cc
 KernelFamily SmallConvFamily();      // small_conv.cc
 KernelFamily SmallMatMulFamily();    // small_matmul.cc
 KernelFamily SimdPoolFamily();       // simd_pool.cc
+KernelFamily SimdPoolLastFamily();   // simd_pool_last.cc
+KernelFamily ChannelsLastFamily();   // channels_last.cc
 KernelFamily LoopGradPoolFamily();   // loop_grad_pool.cc
 KernelFamily ReferenceFamily();      // reference.cc
 
