@@ -100,8 +100,8 @@ struct Launch {
   SliceId scratch;       // optional
 };
 
-// Moves a value between two of its slices: swap out and in, staging, change of strides. Both have
-// the same value; layouts are kStrided.
+// Moves a value between two of its slices: swap out and in, staging, change of layout. Both have
+// the same value; layouts are kStrided or kNHWC.
 struct Copy {
   SliceId from, to;
 };

@@ -30,6 +30,9 @@ struct NodeQuery {
 };
 inline constexpr int64_t kMaxKnownElements = 64;
 NodeQuery QueryFor(const Graph& graph, NodeId node);
+// A query as a compact JSON object, "op", "attrs", "inputs", "outputs" and "known", and back.
+std::string QueryToJson(const NodeQuery& query);
+absl::StatusOr<NodeQuery> ParseQueryJson(std::string_view json);
 
 // One kernel the backend has for a query.
 struct KernelVariant {
@@ -37,6 +40,7 @@ struct KernelVariant {
   std::vector<Layout> in_layouts, out_layouts;
   bool strided = false;  // operands may have strides (last dim dense)
   int64_t scratch_bytes = 0;
+  int64_t packed_bytes = 0;            // of the operand or result that is kPacked
   std::vector<int> prepack;            // inputs that may come as kPacked, if constant
   std::vector<std::string> epilogues;  // scalar ops it can apply to its result
   int threads = 0;                     // 0: any team size

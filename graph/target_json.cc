@@ -72,6 +72,7 @@ KernelVariant ReadVariant(const JsonReader& reader) {
     kOut,
     kStrided,
     kScratch,
+    kPackedBytes,
     kPrepack,
     kEpilogues,
     kThreads,
@@ -84,9 +85,9 @@ KernelVariant ReadVariant(const JsonReader& reader) {
     kNumKeys
   };
   static constexpr std::string_view kKeys[kNumKeys] = {
-      "name",          "in_layouts", "out_layouts", "strided", "scratch_bytes",
-      "prepack",       "epilogues",  "threads",     "on_host", "capturable",
-      "deterministic", "flops",      "bytes",       "time_us"};
+      "name",    "in_layouts", "out_layouts", "strided",       "scratch_bytes", "packed_bytes", "prepack",
+      "epilogues", "threads",   "on_host",     "capturable", "deterministic", "flops", "bytes",
+      "time_us"};
   KernelVariant v;
   std::optional<JsonReader> m[kNumKeys];
   if (!reader.Members(kKeys, m)) return v;
@@ -98,6 +99,9 @@ KernelVariant ReadVariant(const JsonReader& reader) {
   if (m[kOut].has_value()) v.out_layouts = ReadLayouts(*m[kOut]);
   ReadFlag(m[kStrided], &v.strided);
   if (m[kScratch].has_value()) v.scratch_bytes = m[kScratch]->Int(0, kMaxBytes).value_or(0);
+  if (m[kPackedBytes].has_value()) {
+    v.packed_bytes = m[kPackedBytes]->Int(0, kMaxBytes).value_or(0);
+  }
   if (m[kPrepack].has_value()) {
     m[kPrepack]->ForEachElement([&](const JsonReader& input) {
       if (const auto i = input.Int(0, 1 << 20)) v.prepack.push_back(static_cast<int>(*i));
@@ -133,10 +137,8 @@ std::map<int, std::vector<int64_t>> ReadKnown(const JsonReader& reader) {
   return known;
 }
 
-void ReadAnswer(const JsonReader& reader, SavedTarget& target) {
-  reader.OnlyKeys({"op", "attrs", "inputs", "outputs", "known", "variants"});
+NodeQuery ReadQuery(const JsonReader& reader) {
   NodeQuery query;
-  std::vector<KernelVariant> variants;
   if (const auto op = reader.Required("op")) query.op = op->String().value_or("");
   if (const auto attrs = reader.Optional("attrs")) {
     query.attrs = ReadAttrs(*attrs).value_or(Attrs());
@@ -144,6 +146,13 @@ void ReadAnswer(const JsonReader& reader, SavedTarget& target) {
   if (const auto inputs = reader.Required("inputs")) query.inputs = ReadTypes(*inputs);
   if (const auto outputs = reader.Required("outputs")) query.outputs = ReadTypes(*outputs);
   if (const auto known = reader.Optional("known")) query.known = ReadKnown(*known);
+  return query;
+}
+
+void ReadAnswer(const JsonReader& reader, SavedTarget& target) {
+  reader.OnlyKeys({"op", "attrs", "inputs", "outputs", "known", "variants"});
+  NodeQuery query = ReadQuery(reader);
+  std::vector<KernelVariant> variants;
   if (const auto list = reader.Required("variants")) {
     list->ForEachElement([&](const JsonReader& v) { variants.push_back(ReadVariant(v)); });
   }
@@ -177,6 +186,15 @@ void AppendKnown(std::string* to, const std::map<int, std::vector<int64_t>>& kno
   if (!known.empty()) to->push_back('}');
 }
 
+// Without the closing brace.
+void AppendQuery(std::string* to, const NodeQuery& query) {
+  StrAppend(to, "{\"op\": ", JsonString(query.op), ", \"attrs\": ");
+  AppendAttrs(to, query.attrs);
+  AppendTypes(to, "inputs", query.inputs);
+  AppendTypes(to, "outputs", query.outputs);
+  AppendKnown(to, query.known);
+}
+
 void AppendLayouts(std::string* to, std::string_view key, const std::vector<Layout>& layouts) {
   std::vector<std::string> names;
   for (const Layout layout : layouts) names.emplace_back(LayoutName(layout));
@@ -198,6 +216,7 @@ void AppendVariant(std::string* to, const KernelVariant& v) {
   AppendLayouts(to, "out_layouts", v.out_layouts);
   AppendFlag(to, "strided", v.strided, false);
   if (v.scratch_bytes != 0) StrAppend(to, ", \"scratch_bytes\": ", v.scratch_bytes);
+  if (v.packed_bytes != 0) StrAppend(to, ", \"packed_bytes\": ", v.packed_bytes);
   if (!v.prepack.empty()) {
     std::string_view separator = ", \"prepack\": [";
     for (const int input : v.prepack) {
@@ -222,6 +241,24 @@ void AppendVariant(std::string* to, const KernelVariant& v) {
 
 }  // namespace
 
+std::string QueryToJson(const NodeQuery& query) {
+  std::string json;
+  AppendQuery(&json, query);
+  json.push_back('}');
+  return json;
+}
+
+absl::StatusOr<NodeQuery> ParseQueryJson(std::string_view json) {
+  MILLRACE_ASSIGN_OR_RETURN(const JsonDocument document,
+                            JsonDocument::Parse(std::string(json), "query"));
+  Diagnostics diagnostics;
+  const JsonReader root(document, diagnostics);
+  root.OnlyKeys({"op", "attrs", "inputs", "outputs", "known"});
+  NodeQuery query = ReadQuery(root);
+  MILLRACE_RETURN_IF_ERROR(diagnostics.ToStatus());
+  return query;
+}
+
 std::string SavedTarget::ToJson() const {
   std::string out =
       StrCat("{\n  \"format\": \"millrace-target\",\n  \"version\": \"1.0\",\n  \"device_kind\": ",
@@ -229,11 +266,8 @@ std::string SavedTarget::ToJson() const {
   std::string_view separator = "\n    ";
   for (const auto& [key, answer] : answers_) {
     const auto& [query, variants] = answer;
-    StrAppend(&out, separator, "{\"op\": ", JsonString(query.op), ", \"attrs\": ");
-    AppendAttrs(&out, query.attrs);
-    AppendTypes(&out, "inputs", query.inputs);
-    AppendTypes(&out, "outputs", query.outputs);
-    AppendKnown(&out, query.known);
+    out += separator;
+    AppendQuery(&out, query);
     out += ", \"variants\": [";
     std::string_view between = "\n      ";
     for (const KernelVariant& variant : variants) {

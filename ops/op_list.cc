@@ -65,6 +65,10 @@ namespace millrace {
   OP(EyeLikeOp) \
   OP(FlattenOp) \
   OP(FloorOp) \
+  OP(FusedAttentionOp) \
+  OP(FusedConvOp) \
+  OP(FusedMatMulOp) \
+  OP(FusedPrepackOp) \
   OP(FusedProgramOp) \
   OP(GRUOp) \
   OP(GatherElementsOp) \

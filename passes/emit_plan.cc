@@ -21,6 +21,8 @@
 #include "graph/control_flow.h"
 #include "graph/strings.h"
 #include "ops/op_def.h"
+#include "passes/assign_layouts.h"
+#include "passes/frozen_values.h"
 #include "passes/plan_memory.h"
 #include "passes/schedule/sync_streams.h"
 #include "passes/variant_memo.h"
@@ -62,8 +64,12 @@ class Emitter {
     segment_ = SegmentId(0);
     program_.segments.push_back({"step", 0, {}});
     program_.step.push_back({segment_, 0});
+    variant_of_node_ = AssignLayouts(graph, variants_);
+    const std::vector<uint8_t> in_init = NodesForInit(graph);
+    EmitInit(in_init);
     SaveOldVersions(graph);
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      if (in_init[n] != 0) continue;
       if (!options_.stream_of_node.empty()) stream_ = StreamId(options_.stream_of_node[n]);
       EmitNode(0, NodeId(n));
     }
@@ -83,9 +89,11 @@ class Emitter {
  private:
   enum Space { kDevice = 0, kHost = 1 };
 
-  // A value's slices, one per space; !valid() until made.
+  // A value's slices; !valid() until made.
   struct Home {
-    SliceId slice[2];
+    SliceId slice[2];       // row-major, one per space
+    SliceId channels_last;  // in device memory
+    SliceId packed;
   };
 
   Home& HomeOf(ValueRef ref) { return homes_[ref.graph][ref.value.index]; }
@@ -109,9 +117,14 @@ class Emitter {
   }
 
   SliceId NewPlace(ValueRef ref, Space space) {
-    const int64_t size = ByteSize(ValueOf(ref).type);
-    allocations_.push_back({BufferId(space), size});
-    return NewSlice(ref, static_cast<int32_t>(allocations_.size() - 1), size);
+    return NewPlace(ref, space, ByteSize(ValueOf(ref).type), Layout::kStrided);
+  }
+  SliceId NewPlace(ValueRef ref, Space space, int64_t size_bytes, Layout layout) {
+    allocations_.push_back({BufferId(space), size_bytes});
+    const SliceId slice =
+        NewSlice(ref, static_cast<int32_t>(allocations_.size() - 1), size_bytes);
+    program_.slices[slice.index].layout = layout;
+    return slice;
   }
 
   // A slice for `ref` on the bytes of `of`.
@@ -137,6 +150,11 @@ class Emitter {
     const Space space = SpaceFor(ref, host);
     Home& home = HomeOf(ref);
     if (home.slice[space].valid()) return home.slice[space];
+    if (home.channels_last.valid() && !home.slice[kDevice].valid()) {
+      home.slice[kDevice] = NewPlace(ref, kDevice);
+      Append(Copy{home.channels_last, home.slice[kDevice]});
+      return Readable(ref, host);
+    }
     const SliceId from = home.slice[space == kHost ? kDevice : kHost];
     if (on_cpu_) return from;  // all memory can be read
     if (ref.graph == 0 && IsLoaded(ref)) {
@@ -147,6 +165,29 @@ class Emitter {
     home.slice[space] = NewPlace(ref, space);
     Append(Copy{from, home.slice[space]});
     return home.slice[space];
+  }
+
+  // Likewise, in device memory and the layout that a kernel wants.
+  SliceId ReadableAs(ValueRef ref, Layout layout) {
+    Home& home = HomeOf(ref);
+    if (layout == Layout::kStrided) return Readable(ref, /*host=*/false);
+    if (layout == Layout::kPacked) return home.packed;
+    if (!home.channels_last.valid()) {
+      const SliceId from = Readable(ref, /*host=*/false);
+      home.channels_last = NewPlace(ref, kDevice, ByteSize(ValueOf(ref).type), layout);
+      Append(Copy{from, home.channels_last});
+    }
+    return home.channels_last;
+  }
+
+  // Where a kernel writes `ref` in the layout that it gives.
+  SliceId WrittenAs(ValueRef ref, const KernelVariant& variant, size_t output) {
+    const Layout layout = GivenLayout(variant, output, ValueOf(ref).type.shape);
+    if (layout == Layout::kStrided) return Written(ref, variant.on_host);
+    const bool packed = layout == Layout::kPacked;
+    const int64_t size = packed ? variant.packed_bytes : ByteSize(ValueOf(ref).type);
+    Home& home = HomeOf(ref);
+    return (packed ? home.packed : home.channels_last) = NewPlace(ref, kDevice, size, layout);
   }
 
   bool IsLoaded(ValueRef ref) const { return ValueOf(ref).kind != ValueKind::kResult; }
@@ -166,6 +207,19 @@ class Emitter {
   }
 
   // --- Nodes ---
+  // What is the same in every step is computed once, after loading.
+  void EmitInit(const std::vector<uint8_t>& in_init) {
+    if (std::ranges::find(in_init, 1) == in_init.end()) return;
+    const SegmentId step = segment_;
+    segment_ = SegmentId(program_.segments.size());
+    program_.segments.push_back({"init", 0, {}});
+    program_.init.push_back({segment_, 0});
+    for (size_t n = 0; n < in_init.size(); ++n) {
+      if (in_init[n] != 0) EmitNode(0, NodeId(n));
+    }
+    segment_ = step;
+  }
+
   bool HasBoundedOperand(int32_t graph, const Node& node) const {
     for (const auto* list : {&node.inputs, &node.outputs}) {
       for (ValueId id : *list) {
@@ -213,19 +267,33 @@ class Emitter {
 
   void EmitLaunch(int32_t graph, NodeId id, const OpDef& op) {
     const Node& node = graphs_[graph]->node(id);
-    const KernelVariant* variant = variants_.BestStrided(QueryFor(*graphs_[graph], id));
+    const KernelVariant* variant =
+        graph == 0 ? variant_of_node_[id.index]
+                   : variants_.BestStrided(QueryFor(*graphs_[graph], id));
     if (variant == nullptr) {
       ++unsupported_[node.op];
       return;
     }
     Launch launch{id, graph, variant->name, {}, {}, SliceId()};
-    launch.inputs = ReadInputs(graph, node, [&](int i) {
-      const std::vector<int>& host = op.traits.host_inputs;
-      return variant->on_host || std::find(host.begin(), host.end(), i) != host.end();
-    });
-    launch.outputs = WriteOutputs(graph, node, variant->on_host);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      launch.inputs.push_back(ReadOperand({graph, node.inputs[i]}, i, *variant, op.traits));
+    }
+    for (size_t k = 0; k < node.outputs.size(); ++k) {
+      const ValueRef out{graph, node.outputs[k]};
+      launch.outputs.push_back(out.value.valid() ? WrittenAs(out, *variant, k) : SliceId());
+    }
     launch.scratch = Scratch(variant->scratch_bytes);
     Append(std::move(launch));
+  }
+
+  SliceId ReadOperand(ValueRef ref, size_t i, const KernelVariant& variant,
+                      const OpTraits& traits) {
+    if (!ref.value.valid()) return SliceId();
+    const std::vector<int>& host = traits.host_inputs;
+    if (variant.on_host || std::ranges::find(host, static_cast<int>(i)) != host.end()) {
+      return Readable(ref, /*host=*/true);
+    }
+    return ReadableAs(ref, WantedLayout(variant, i, ValueOf(ref).type.shape));
   }
 
   // Alive during one instruction.
@@ -447,6 +515,7 @@ class Emitter {
 
   const EmitOptions& options_;
   VariantMemo variants_;
+  std::vector<const KernelVariant*> variant_of_node_;  // of the outermost graph
   const std::vector<const Graph*> graphs_;
   absl::flat_hash_map<const Graph*, int32_t> graph_index_;
   const bool on_cpu_;

@@ -19,6 +19,7 @@
 #include "ops/scalar_program.h"
 #include "passes/graph_edit.h"
 #include "passes/pass_list.h"
+#include "passes/scalar_constant.h"
 #include "passes/variant_memo.h"
 
 namespace millrace {
@@ -113,7 +114,7 @@ class ProgramFuser {
 
   void AddInputs(const Node& node, FusionGroup& group) {
     for (ValueId input : node.inputs) {
-      if (input.valid() && !ScalarConstantOf(input).has_value()) group.inputs.insert(input);
+      if (input.valid() && !ScalarConstantOf(graph_, input).has_value()) group.inputs.insert(input);
     }
   }
 
@@ -194,22 +195,6 @@ class ProgramFuser {
     return attrs;
   }
 
-  // The one element of a constant that a program can hold as a double.
-  std::optional<double> ScalarConstantOf(ValueId value) const {
-    constexpr int64_t kMaxWhole = int64_t{1} << 53;
-    if (graph_.value(value).kind != ValueKind::kConstant ||
-        NumElements(graph_.value(value).type.shape) != 1) {
-      return std::nullopt;
-    }
-    const std::optional<Tensor> tensor = ConstantTensor(graph_, value);
-    if (!tensor.has_value()) return std::nullopt;
-    if (!IsFloat(tensor->dtype())) {
-      const int64_t whole = tensor->AsInt64(0);
-      if (whole < -kMaxWhole || whole > kMaxWhole) return std::nullopt;
-    }
-    return tensor->AsDouble(0);
-  }
-
   // --- Fusing -----------------------------------------------------------------------------------
 
   struct Fused {
@@ -246,7 +231,7 @@ class ProgramFuser {
     if (const auto it = terms.find(value); it != terms.end()) return it->second;
     const TensorType& type = graph_.value(value).type;
     ScalarTerm term;
-    if (const std::optional<double> constant = ScalarConstantOf(value); constant.has_value()) {
+    if (const std::optional<double> constant = ScalarConstantOf(graph_, value); constant.has_value()) {
       term = AppendScalar(fused.program,
                           {.op = ScalarOp::kConstant, .dtype = type.dtype, .constant = *constant});
     } else {

@@ -1,6 +1,7 @@
 #include "runtime/bound_program.h"
 
 #include "absl/strings/str_join.h"
+#include "graph/channels_last.h"
 #include "graph/mesh_coordinates.h"
 #include "graph/strings.h"
 
@@ -36,6 +37,14 @@ absl::StatusOr<BoundProgram> Bind(const PlanBundle& plan, int32_t program,
                              })));
   }
   bound.binding = binding->second;
+  const std::vector<const Graph*> graphs = FlattenGraphs(plan.graph);
+  for (const Slice& slice : bound.program->slices) {
+    const bool channels_last = slice.layout == Layout::kNHWC;
+    bound.strides.push_back(
+        channels_last
+            ? ChannelsLastStrides(graphs[slice.value.graph]->value(slice.value.value).type.shape)
+            : slice.strides);
+  }
   MILLRACE_RETURN_IF_ERROR(AllocateBuffers(bound));
   return bound;
 }
@@ -54,7 +63,7 @@ std::byte* BoundProgram::Address(SliceId id, int64_t microbatch) const {
 }
 
 StridedPlace BoundProgram::Place(SliceId id, int64_t microbatch) const {
-  return {.data = Address(id, microbatch), .space = space(id), .strides = slice(id).strides};
+  return {.data = Address(id, microbatch), .space = space(id), .strides = strides[id.index]};
 }
 
 absl::StatusOr<std::vector<BoundProgram>> BindPrograms(const PlanBundle& plan,

@@ -20,6 +20,7 @@ struct BoundProgram {
   std::string device_name;  // "cpu:1"
   DeviceBinding binding;
   std::vector<Buffer> buffers;  // as program->buffers
+  std::vector<std::vector<int64_t>> strides;  // by slice: its own, or those of kNHWC
 
   Device& device() const { return *binding.device; }
   const Slice& slice(SliceId id) const { return program->slices[id.index]; }

@@ -39,6 +39,7 @@ class Kernel {
 struct OperandLayout {
   Layout layout = Layout::kStrided;
   std::vector<int64_t> strides;  // elements; empty: dense row-major
+  int64_t size_bytes = 0;        // of the slice; what is packed needs to be asked
 };
 
 struct KernelRequest {

@@ -14,7 +14,7 @@ std::vector<OperandLayout> LayoutsOf(const Program& program, const std::vector<S
       continue;
     }
     const Slice& slice = program.slices[id.index];
-    layouts.push_back({.layout = slice.layout, .strides = slice.strides});
+    layouts.push_back({.layout = slice.layout, .strides = slice.strides, .size_bytes = slice.size_bytes});
   }
   return layouts;
 }

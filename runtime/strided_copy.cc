@@ -84,7 +84,25 @@ StridedCopy PlanStridedCopy(const TensorType& type, const StridedPlace& to,
   return copy;
 }
 
+namespace {
+
+// Rows of one element, as when channels and positions change places.
+template <int kBytes>
+void CopyElements(const CopyRegion& region) {
+  std::byte* to = region.to;
+  const std::byte* from = region.from;
+  for (int64_t row = 0; row < region.rows; ++row) {
+    std::memcpy(to, from, kBytes);
+    to += region.to_pitch_bytes;
+    from += region.from_pitch_bytes;
+  }
+}
+
+}  // namespace
+
 void CopyOnHost(const CopyRegion& region) {
+  if (region.row_bytes == 4) return CopyElements<4>(region);
+  if (region.row_bytes == 2) return CopyElements<2>(region);
   std::byte* to = region.to;
   const std::byte* from = region.from;
   for (int64_t row = 0; row < region.rows; ++row) {

@@ -132,8 +132,11 @@ class Unroller {
   absl::Status Add(const Where& at, const Copy& copy) {
     const Slice& from = bound_.slice(copy.from);
     const Slice& to = bound_.slice(copy.to);
-    if (from.layout != Layout::kStrided || to.layout != Layout::kStrided) {
-      return InternalError("a Copy moves strided layouts only");
+    const auto has_elements = [](const Slice& slice) {
+      return slice.layout == Layout::kStrided || slice.layout == Layout::kNHWC;
+    };
+    if (!has_elements(from) || !has_elements(to)) {
+      return InternalError("a Copy moves strided and nhwc layouts only");
     }
     LaneSteps& steps = StepsOf(at);
     steps.copies.push_back(PlanStridedCopy(ValueOf(copy.from).type,

@@ -63,8 +63,11 @@ class InstructionChecker : InstructionRules {
     if (!from.value.value.valid() || from.value != to.value) {
       Fail("it copies between slices of different values");
     }
-    if (from.layout != Layout::kStrided || to.layout != Layout::kStrided) {
-      Fail("it copies a layout that is not strided");
+    const auto has_elements = [](const Slice& slice) {
+      return slice.layout == Layout::kStrided || slice.layout == Layout::kNHWC;
+    };
+    if (!has_elements(from) || !has_elements(to)) {
+      Fail("it copies a layout that is neither strided nor nhwc");
     }
   }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "graph/channels_last.h"
 #include "graph/strings.h"
 #include "ops/cpu/cpu_target.h"
 #include "ops/cpu/kernel_families.h"
@@ -17,14 +18,37 @@
 namespace millrace {
 
 std::span<const KernelFamily> CpuKernelFamilies() {
+  // One a line, so that a line does not change with its neighbours.
+  // clang-format off
   static const KernelFamily kFamilies[] = {
-      EmptyFamily(),         FusedProgramFamily(),  CopyFamily(),          TransposeFamily(),
-      JoinFamily(),          GatherFamily(),        MapCopyFamily(),       SimdUnaryFamily(),
-      SimdBinaryFamily(),    LoopBinaryFamily(),    SimdWhereFamily(),     SimdSoftmaxFamily(),
-      SimdLayerNormFamily(), SimdBatchNormFamily(), SimdGroupNormFamily(), SimdReduceFamily(),
-      SmallMatMulFamily(),   SmallConvFamily(),     SimdPoolFamily(),      LoopGradPoolFamily(),
-      OneDnnFamily(),        ReferenceFamily(),
+      EmptyFamily(),
+      FusedProgramFamily(),
+      SimdCastFamily(),
+      CopyFamily(),
+      TransposeFamily(),
+      JoinFamily(),
+      GatherFamily(),
+      MapCopyFamily(),
+      SimdUnaryFamily(),
+      SimdBinaryFamily(),
+      LoopBinaryFamily(),
+      SimdWhereFamily(),
+      SimdSoftmaxFamily(),
+      SimdAttentionFamily(),
+      SimdLayerNormFamily(),
+      SimdBatchNormFamily(),
+      SimdGroupNormFamily(),
+      SimdReduceFamily(),
+      SmallMatMulFamily(),
+      SmallConvFamily(),
+      SimdPoolFamily(),
+      SimdPoolLastFamily(),
+      ChannelsLastFamily(),
+      LoopGradPoolFamily(),
+      OneDnnFamily(),
+      ReferenceFamily(),
   };
+  // clang-format on
   return kFamilies;
 }
 
@@ -76,13 +100,20 @@ bool AllOf(const NodeQuery& query, DType dtype) {
 
 namespace {
 
-// `is_empty`: GivesNothing(query).
-std::optional<KernelVariant> Offer(const KernelFamily& family, const NodeQuery& query, int threads,
-                                   bool is_empty) {
+// What the family offers for a team of exactly `threads`. `is_empty`: GivesNothing(query).
+std::vector<KernelVariant> OffersOf(const KernelFamily& family, const NodeQuery& query, int threads,
+                                    bool is_empty) {
   const bool takes_empty =
       family.match == EmptyFamily().match || family.match == ReferenceFamily().match;
-  if (!takes_empty && is_empty) return std::nullopt;
-  return family.match(query, threads);
+  std::vector<KernelVariant> offers;
+  if (!takes_empty && is_empty) return offers;
+  if (family.more != nullptr) offers = family.more(query, threads);
+  if (auto variant = family.match(query, threads)) offers.push_back(*std::move(variant));
+  return offers;
+}
+
+bool SameLayouts(const KernelVariant& a, const KernelVariant& b) {
+  return a.in_layouts == b.in_layouts && a.out_layouts == b.out_layouts;
 }
 
 }  // namespace
@@ -93,15 +124,18 @@ std::vector<KernelVariant> CpuTarget::Variants(const NodeQuery& query) const {
   if (!normal.ok()) return variants;
   const bool is_empty = GivesNothing(*normal);
   for (const KernelFamily& family : CpuKernelFamilies()) {
-    std::optional<KernelVariant> variant = Offer(family, *normal, max_threads_, is_empty);
-    if (!variant.has_value()) continue;
+    std::vector<KernelVariant> offers = OffersOf(family, *normal, max_threads_, is_empty);
+    if (offers.empty()) continue;
     // Scratch for the smallest team as well: some kernels choose another algorithm for it.
-    if (max_threads_ > 1) {
-      if (const auto alone = Offer(family, *normal, 1, is_empty); alone.has_value()) {
-        variant->scratch_bytes = std::max(variant->scratch_bytes, alone->scratch_bytes);
+    const std::vector<KernelVariant> alone =
+        max_threads_ > 1 ? OffersOf(family, *normal, 1, is_empty) : offers;
+    for (KernelVariant& variant : offers) {
+      for (const KernelVariant& other : alone) {
+        if (!SameLayouts(variant, other)) continue;
+        variant.scratch_bytes = std::max(variant.scratch_bytes, other.scratch_bytes);
       }
+      variants.push_back(std::move(variant));
     }
-    variants.push_back(*std::move(variant));
   }
   return variants;
 }
@@ -110,35 +144,54 @@ namespace {
 
 absl::Status NotOffered(const KernelRequest& request) {
   return InternalError(StrCat("the cpu backend offers no kernel '", request.variant, "' for ",
-                              request.query.op, " with these types on this machine"));
+                              request.query.op,
+                              " with these types and layouts on this machine"));
 }
 
-bool IsDense(const OperandLayout& operand, const std::optional<TensorType>& type) {
+bool IsDense(const OperandLayout& operand, const Shape& shape) {
   if (operand.layout != Layout::kStrided) return false;
-  if (operand.strides.empty() || !type.has_value()) return true;
-  const Shape dense = DenseStrides(type->shape);
+  if (operand.strides.empty()) return true;
+  const Shape dense = DenseStrides(shape);
   if (static_cast<int>(operand.strides.size()) != dense.rank()) return false;
   for (int d = 0; d < dense.rank(); ++d) {
-    if (type->shape[d] > 1 && operand.strides[d] != dense[d]) return false;
+    if (shape[d] > 1 && operand.strides[d] != dense[d]) return false;
   }
   return true;
 }
 
-// Every family of this backend wants dense operands.
-absl::Status CheckLayouts(const KernelRequest& request) {
-  const auto check = [&](const std::vector<OperandLayout>& layouts,
-                         const std::vector<std::optional<TensorType>>& types) {
-    for (size_t i = 0; i < layouts.size() && i < types.size(); ++i) {
-      if (!IsDense(layouts[i], types[i])) return false;
-    }
-    return true;
-  };
-  if (check(request.inputs, request.query.inputs) &&
-      check(request.outputs, request.query.outputs)) {
-    return absl::OkStatus();
+// Whether the operand lies as a variant wants it.
+bool LiesAs(Layout wanted, const OperandLayout& operand, const Shape& shape,
+            const KernelVariant& variant) {
+  if (wanted == Layout::kPacked || operand.layout == Layout::kPacked) {
+    return wanted == operand.layout && operand.size_bytes >= variant.packed_bytes;
   }
-  return InternalError(
-      StrCat("kernel '", request.variant, "' of ", request.query.op, " takes dense operands only"));
+  if (wanted == operand.layout && wanted == Layout::kNHWC) return true;
+  const bool alike = !HasChannelsLast(shape);
+  if (operand.layout == Layout::kNHWC) return alike && wanted == Layout::kStrided;
+  return IsDense(operand, shape) && (wanted == Layout::kStrided || alike);
+}
+
+bool AllLie(const std::vector<Layout>& wanted, const std::vector<OperandLayout>& operands,
+            const std::vector<std::optional<TensorType>>& types, const KernelVariant& variant) {
+  for (size_t i = 0; i < operands.size() && i < types.size(); ++i) {
+    if (!types[i].has_value()) continue;
+    if (!LiesAs(wanted[i], operands[i], types[i]->shape, variant)) return false;
+  }
+  return true;
+}
+
+// The family's way to do what is asked for, with a team of `threads`.
+std::optional<KernelVariant> FindOffer(const KernelFamily& family, const KernelRequest& request,
+                                       int threads) {
+  const NodeQuery& query = request.query;
+  for (KernelVariant& offer : OffersOf(family, query, threads, GivesNothing(query))) {
+    if (offer.name == request.variant &&
+        AllLie(offer.in_layouts, request.inputs, query.inputs, offer) &&
+        AllLie(offer.out_layouts, request.outputs, query.outputs, offer)) {
+      return std::move(offer);
+    }
+  }
+  return std::nullopt;
 }
 
 class FamilyLibrary final : public KernelLibrary {
@@ -146,16 +199,14 @@ class FamilyLibrary final : public KernelLibrary {
   explicit FamilyLibrary(std::span<const KernelFamily> families) : families_(families) {}
 
   absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelRequest& request) override {
-    MILLRACE_RETURN_IF_ERROR(CheckLayouts(request));
     KernelRequest normal = request;
     MILLRACE_ASSIGN_OR_RETURN(normal.query, NormalizeQuery(request.query));
     const std::string_view variant = request.variant;
     const std::string_view name = variant.substr(0, variant.find(':'));
-    const bool is_empty = GivesNothing(normal.query);
     for (const KernelFamily& family : families_) {
       if (family.name != name) continue;
-      std::optional<KernelVariant> offer = Offer(family, normal.query, normal.threads, is_empty);
-      if (!offer.has_value() || offer->name != variant) continue;
+      std::optional<KernelVariant> offer = FindOffer(family, normal, normal.threads);
+      if (!offer.has_value()) continue;
       if (request.true_shapes && name != ReferenceFamily().name) break;
       // A team that wants more scratch than was planned gives way to a smaller one.
       while (offer.has_value() && offer->scratch_bytes > request.scratch_bytes) {
@@ -164,7 +215,7 @@ class FamilyLibrary final : public KernelLibrary {
                                       offer->scratch_bytes, " bytes of scratch, not ",
                                       request.scratch_bytes));
         }
-        offer = family.match(normal.query, --normal.threads);
+        offer = FindOffer(family, normal, --normal.threads);
       }
       if (!offer.has_value()) break;
       return family.prepare(normal);

@@ -23,6 +23,9 @@ struct KernelFamily {
   std::optional<KernelVariant> (*match)(const NodeQuery& query, int threads);
   // For queries that matched; the request's scratch is what `match` asked for, or more.
   absl::StatusOr<std::unique_ptr<Kernel>> (*prepare)(const KernelRequest& request);
+  // Ways for operands in other layouts than dense ones, best first; better than `match`'s where
+  // operands lie that way. nullptr: none. Of its variants and `match`'s no two have equal layouts.
+  std::vector<KernelVariant> (*more)(const NodeQuery& query, int threads) = nullptr;
 };
 
 // Best first; the reference is last.

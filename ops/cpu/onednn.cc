@@ -23,6 +23,7 @@ std::string_view OneDnnIsa() { return ""; }
 
 #include "dnnl.hpp"
 #include "ops/cpu/onednn_families.h"
+#include "ops/prepack.h"
 
 namespace millrace {
 
@@ -55,13 +56,17 @@ struct OpGroup {
   std::span<const std::string_view> ops;
   std::optional<KernelVariant> (*match)(const NodeQuery& query, int threads);
   absl::StatusOr<std::unique_ptr<Kernel>> (*prepare)(const KernelRequest& request);
+  std::vector<KernelVariant> (*more)(const NodeQuery& query, int threads) = nullptr;
 };
-constexpr std::string_view kConvs[] = {"Conv", "ConvTranspose", "grad.ConvInput",
+constexpr std::string_view kConvs[] = {"Conv", "ConvTranspose", "fused.Conv", "grad.ConvInput",
                                        "grad.ConvWeight"};
 constexpr std::string_view kProducts[] = {"Gemm", "MatMul"};
 constexpr std::string_view kRecurrent[] = {"GRU", "LSTM", "RNN", "grad.LSTM"};
+constexpr std::string_view kPacks[] = {kPrepack};
+std::optional<KernelVariant> MatchNone(const NodeQuery&, int) { return std::nullopt; }
 constexpr OpGroup kGroups[] = {
-    {kConvs, MatchOneDnnConv, PrepareOneDnnConv},
+    {kConvs, MatchOneDnnConv, PrepareOneDnnConv, MoreOneDnnConv},
+    {kPacks, MatchNone, PrepareOneDnnPack, MoreOneDnnPacks},
     {kProducts, MatchOneDnnMatMul, PrepareOneDnnMatMul},
     {kRecurrent, MatchOneDnnRecurrent, PrepareOneDnnRecurrent},
 };
@@ -78,13 +83,19 @@ std::optional<KernelVariant> Match(const NodeQuery& query, int threads) {
   return group == nullptr ? std::nullopt : group->match(query, threads);
 }
 
+std::vector<KernelVariant> More(const NodeQuery& query, int threads) {
+  const OpGroup* group = GroupOf(query.op);
+  if (group == nullptr || group->more == nullptr) return {};
+  return group->more(query, threads);
+}
+
 absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelRequest& request) {
   return GroupOf(request.query.op)->prepare(request);  // it matched
 }
 
 }  // namespace
 
-KernelFamily OneDnnFamily() { return {"onednn", Match, Prepare}; }
+KernelFamily OneDnnFamily() { return {"onednn", Match, Prepare, More}; }
 
 }  // namespace millrace
 

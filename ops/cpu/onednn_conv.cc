@@ -10,125 +10,29 @@
 //
 // ConvTranspose is the gradient by the source of the convolution it transposes; its bias is added
 // in a sweep over the result.
+//
+// Where neighbours lie channels-last, so do the operands, and weights that are packed already
+// (fused.Prepack) are taken as they are: nothing is reordered. A first convolution, or a last one,
+// whose other side lies row-major reorders that side only.
 #include <algorithm>
 
+#include "graph/channels_last.h"
 #include "graph/strings.h"
-#include "ops/convolution.h"
+#include "ops/cpu/onednn_conv_spec.h"
 #include "ops/cpu/onednn_families.h"
-#include "ops/cpu/onednn_primitive.h"
 #include "ops/cpu/team.h"
+#include "ops/prepack.h"
 
 namespace millrace {
 namespace {
 
-constexpr int64_t kMaxWindowNumber = int64_t{1} << 16;  // oneDNN counts in int
+// Which operands lie otherwise than in row-major order.
+struct ConvLayouts {
+  bool src_last = false, dst_last = false;  // channels
+  bool packed = false;                      // weights
 
-enum class ConvRole : uint8_t { kForward, kBySource, kByWeights, kTranspose };
-
-std::optional<ConvRole> RoleOf(std::string_view op) {
-  if (op == "Conv") return ConvRole::kForward;
-  if (op == "grad.ConvInput") return ConvRole::kBySource;
-  if (op == "grad.ConvWeight") return ConvRole::kByWeights;
-  if (op == "ConvTranspose") return ConvRole::kTranspose;
-  return std::nullopt;
-}
-
-// The convolution behind a node, in oneDNN's terms.
-struct ConvSpec {
-  ConvRole role = ConvRole::kForward;
-  DnnlDims src, weights, bias, dst;  // weights with the groups in front where there are any
-  DnnlDims strides, dilations, pad_begin, pad_end;
-  double multiply_adds = 0;
-  bool has_bias = false;
-  bool plain = false;  // on the operands as they lie
+  bool any() const { return src_last || dst_last || packed; }
 };
-
-absl::StatusOr<Convolution> ConvolutionOf(const NodeQuery& query, ConvRole role) {
-  const Shape& first = query.inputs[0]->shape;
-  switch (role) {
-    case ConvRole::kForward:
-      return ConvolutionOf(query.attrs, first, query.inputs[1]->shape);
-    case ConvRole::kBySource:
-      return ConvolutionOf(query.attrs, query.outputs[0]->shape, query.inputs[1]->shape);
-    case ConvRole::kByWeights:
-      return ConvolutionOf(query.attrs, first, query.outputs[0]->shape);
-    case ConvRole::kTranspose:
-      return TransposedConvolutionOf(query.attrs, first, query.inputs[1]->shape);
-  }
-  return InternalError("no such role");
-}
-
-std::optional<ConvSpec> ConvSpecOf(const NodeQuery& query) {
-  const std::optional<ConvRole> role = RoleOf(query.op);
-  if (!role.has_value() || !AllOf(query, DType::kF32) || !HasOutput(query, 0)) return std::nullopt;
-  if (!AllSized(query.inputs) || !AllSized(query.outputs)) return std::nullopt;
-  const absl::StatusOr<Convolution> conv = ConvolutionOf(query, *role);
-  if (!conv.ok()) return std::nullopt;
-  const Window& w = conv->window;
-
-  ConvSpec spec;
-  spec.role = *role;
-  spec.src = ToDnnlDims(OperandShape(*conv));
-  spec.dst = ToDnnlDims(ResultShape(*conv));
-  spec.weights = {conv->out_channels, conv->in_channels};
-  for (int64_t d : Dims(w, w.kernel)) spec.weights.push_back(d);
-  if (conv->group > 1) spec.weights.insert(spec.weights.begin(), conv->group);
-  spec.bias = {spec.dst[1]};
-  spec.has_bias = *role == ConvRole::kForward && HasInput(query, 2);
-  spec.multiply_adds = static_cast<double>(NumElements(ResultShape(*conv))) *
-                       static_cast<double>(conv->in_channels) *
-                       static_cast<double>(Volume(w.kernel));
-  spec.plain = conv->group == 1;
-  for (int d = kMaxSpatial - w.rank; d < kMaxSpatial; ++d) {
-    // oneDNN wants as much padding at the end as the last window needs, not as the node says.
-    const int64_t pad_end = std::max<int64_t>(Reach(w, d) - w.in[d], 0);
-    for (int64_t number : {w.kernel[d], w.strides[d], w.dilations[d], w.pads_begin[d], pad_end}) {
-      if (number > kMaxWindowNumber) return std::nullopt;
-    }
-    spec.strides.push_back(w.strides[d]);
-    spec.dilations.push_back(w.dilations[d] - 1);
-    spec.pad_begin.push_back(w.pads_begin[d]);
-    spec.pad_end.push_back(pad_end);
-    spec.plain &= w.kernel[d] == 1 && w.strides[d] == 1 && w.pads_begin[d] == 0 && pad_end == 0;
-  }
-  return spec;
-}
-
-dnnl::primitive_attr UserScratchpad() {
-  dnnl::primitive_attr attr;
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return attr;
-}
-
-constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
-
-// The primitive for the calling thread's team. These throw.
-dnnl::convolution_forward::primitive_desc ForwardDesc(const ConvSpec& s, dnnl::prop_kind kind) {
-  using Conv = dnnl::convolution_forward;
-  const auto desc = s.plain ? PlainDesc : AnyDesc;
-  const Conv::desc op =
-      s.has_bias ? Conv::desc(kind, kAlgorithm, desc(s.src), desc(s.weights), PlainDesc(s.bias),
-                              desc(s.dst), s.strides, s.dilations, s.pad_begin, s.pad_end)
-                 : Conv::desc(kind, kAlgorithm, desc(s.src), desc(s.weights), desc(s.dst),
-                              s.strides, s.dilations, s.pad_begin, s.pad_end);
-  return {op, UserScratchpad(), CpuEngine()};
-}
-
-dnnl::convolution_backward_data::primitive_desc BySourceDesc(const ConvSpec& s) {
-  const auto desc = s.plain ? PlainDesc : AnyDesc;
-  const dnnl::convolution_backward_data::desc op(kAlgorithm, desc(s.src), desc(s.weights),
-                                                 desc(s.dst), s.strides, s.dilations, s.pad_begin,
-                                                 s.pad_end);
-  return {op, UserScratchpad(), CpuEngine(), ForwardDesc(s, dnnl::prop_kind::forward_training)};
-}
-
-dnnl::convolution_backward_weights::primitive_desc ByWeightsDesc(const ConvSpec& s) {
-  const auto desc = s.plain ? PlainDesc : AnyDesc;
-  const dnnl::convolution_backward_weights::desc op(kAlgorithm, desc(s.src), desc(s.weights),
-                                                    desc(s.dst), s.strides, s.dilations,
-                                                    s.pad_begin, s.pad_end);
-  return {op, UserScratchpad(), CpuEngine(), ForwardDesc(s, dnnl::prop_kind::forward_training)};
-}
 
 // Makes the primitive only when it is wanted: that compiles code.
 struct ConvPrimitive {
@@ -136,38 +40,85 @@ struct ConvPrimitive {
   dnnl::primitive primitive;
 };
 
-ConvPrimitive MakeConv(const ConvSpec& s, bool make_primitive) {
+// An operand of a forward convolution where it lies as `last` says.
+PrimitiveOperand ImageOperand(int arg, bool is_output, size_t index, const DnnlDims& dims,
+                              bool last, const dnnl::memory::desc& wanted) {
+  const bool alike = dims.size() >= 4 && !HasChannelsLast(Shape(dims));
+  const bool channels_last = last || (alike && wanted == ChannelsLastDesc(dims));
+  return {arg, is_output, index, channels_last ? ChannelsLastDesc(dims) : PlainDesc(dims), wanted};
+}
+
+// The operand of post-op `p`. Those of the result's size lie like the result.
+void AddOperand(const ConvSpec& s, const ConvLayouts& layouts, size_t p,
+                std::vector<PrimitiveOperand>& operands) {
+  const int operand = s.epilogue.post_ops[p].operand;
+  const DnnlDims& dims = s.epilogue.operand_dims[operand];
+  const int arg = DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(p)) | DNNL_ARG_SRC_1;
+  const size_t index = s.first_operand + static_cast<size_t>(operand);
+  if (s.epilogue.IsWhole(s.dst, operand)) {
+    operands.push_back(
+        ImageOperand(arg, false, index, dims, layouts.dst_last, ChannelsLastDesc(dims)));
+  } else {
+    operands.push_back({arg, false, index, PlainDesc(dims), PlainDesc(dims)});
+  }
+}
+
+// nullopt: the team at hand would want its weights packed in another way.
+std::optional<ConvPrimitive> MakeForward(const ConvSpec& s, const ConvLayouts& layouts,
+                                         bool make_primitive) {
+  const bool channels_last = layouts.any() || !s.epilogue.post_ops.empty();
+  const ConvPlaces places = channels_last ? ConvPlaces::kChannelsLast
+                            : s.plain     ? ConvPlaces::kPlain
+                                          : ConvPlaces::kAny;
+  const auto desc = ForwardDesc(
+      s, places, places == ConvPlaces::kPlain ? PlainDesc(s.weights) : AnyDesc(s.weights));
+  if (layouts.packed && desc.weights_desc() != PackedWeights(s)) return std::nullopt;
   ConvPrimitive conv;
-  const auto input = [&](int arg, size_t index, const DnnlDims& dims, dnnl::memory::desc wanted) {
-    conv.operands.operands.push_back({arg, false, index, dims, std::move(wanted)});
+  auto& operands = conv.operands.operands;
+  operands.push_back(ImageOperand(DNNL_ARG_SRC, false, 0, s.src, layouts.src_last, desc.src_desc()));
+  operands.push_back({DNNL_ARG_WEIGHTS, false, 1,
+                      layouts.packed ? desc.weights_desc() : PlainDesc(s.weights),
+                      desc.weights_desc()});
+  if (s.has_bias) {
+    operands.push_back({DNNL_ARG_BIAS, false, 2, PlainDesc(s.bias), PlainDesc(s.bias)});
+  }
+  for (size_t p = 0; p < s.epilogue.post_ops.size(); ++p) {
+    if (s.epilogue.post_ops[p].operand >= 0) AddOperand(s, layouts, p, operands);
+  }
+  operands.push_back(ImageOperand(DNNL_ARG_DST, true, 0, s.dst, layouts.dst_last, desc.dst_desc()));
+  conv.operands.scratchpad = desc.scratchpad_desc();
+  if (make_primitive) conv.primitive = dnnl::convolution_forward(desc);
+  return conv;
+}
+
+ConvPrimitive MakeGradient(const ConvSpec& s, bool make_primitive) {
+  ConvPrimitive conv;
+  const auto add = [&](int arg, bool is_output, size_t index, const DnnlDims& dims,
+                       const dnnl::memory::desc& wanted) {
+    conv.operands.operands.push_back({arg, is_output, index, PlainDesc(dims), wanted});
   };
-  const auto output = [&](int arg, const DnnlDims& dims, dnnl::memory::desc wanted) {
-    conv.operands.operands.push_back({arg, true, 0, dims, std::move(wanted)});
-  };
-  if (s.role == ConvRole::kForward) {
-    const auto desc = ForwardDesc(s, dnnl::prop_kind::forward_inference);
-    input(DNNL_ARG_SRC, 0, s.src, desc.src_desc());
-    input(DNNL_ARG_WEIGHTS, 1, s.weights, desc.weights_desc());
-    if (s.has_bias) input(DNNL_ARG_BIAS, 2, s.bias, PlainDesc(s.bias));
-    output(DNNL_ARG_DST, s.dst, desc.dst_desc());
-    conv.operands.scratchpad = desc.scratchpad_desc();
-    if (make_primitive) conv.primitive = dnnl::convolution_forward(desc);
-  } else if (s.role == ConvRole::kByWeights) {
+  if (s.role == ConvRole::kByWeights) {
     const auto desc = ByWeightsDesc(s);
-    input(DNNL_ARG_SRC, 0, s.src, desc.src_desc());
-    input(DNNL_ARG_DIFF_DST, 1, s.dst, desc.diff_dst_desc());
-    output(DNNL_ARG_DIFF_WEIGHTS, s.weights, desc.diff_weights_desc());
+    add(DNNL_ARG_SRC, false, 0, s.src, desc.src_desc());
+    add(DNNL_ARG_DIFF_DST, false, 1, s.dst, desc.diff_dst_desc());
+    add(DNNL_ARG_DIFF_WEIGHTS, true, 0, s.weights, desc.diff_weights_desc());
     conv.operands.scratchpad = desc.scratchpad_desc();
     if (make_primitive) conv.primitive = dnnl::convolution_backward_weights(desc);
   } else {
     const auto desc = BySourceDesc(s);
-    input(DNNL_ARG_DIFF_DST, 0, s.dst, desc.diff_dst_desc());
-    input(DNNL_ARG_WEIGHTS, 1, s.weights, desc.weights_desc());
-    output(DNNL_ARG_DIFF_SRC, s.src, desc.diff_src_desc());
+    add(DNNL_ARG_DIFF_DST, false, 0, s.dst, desc.diff_dst_desc());
+    add(DNNL_ARG_WEIGHTS, false, 1, s.weights, desc.weights_desc());
+    add(DNNL_ARG_DIFF_SRC, true, 0, s.src, desc.diff_src_desc());
     conv.operands.scratchpad = desc.scratchpad_desc();
     if (make_primitive) conv.primitive = dnnl::convolution_backward_data(desc);
   }
   return conv;
+}
+
+std::optional<ConvPrimitive> MakeConv(const ConvSpec& s, const ConvLayouts& layouts,
+                                      bool make_primitive) {
+  if (s.role == ConvRole::kForward) return MakeForward(s, layouts, make_primitive);
+  return MakeGradient(s, make_primitive);
 }
 
 // ConvTranspose with a bias for each channel of the result.
@@ -199,35 +150,130 @@ class BiasedKernel final : public Kernel {
   const int threads_;
 };
 
-}  // namespace
-
-std::optional<KernelVariant> MatchOneDnnConv(const NodeQuery& query, int threads) {
-  const std::optional<ConvSpec> spec = ConvSpecOf(query);
-  if (!spec.has_value()) return std::nullopt;
-  const ScopedTeamSize team(TeamFor(spec->multiply_adds, threads));
+// The way to run the convolution over operands that lie so; nullopt: there is none.
+std::optional<KernelVariant> OfferConv(const NodeQuery& query, const ConvSpec& spec,
+                                       const ConvLayouts& layouts, int threads) {
   try {
     KernelVariant variant = DenseVariant(query, OneDnnVariant());
-    variant.scratch_bytes = MakeConv(*spec, /*make_primitive=*/false).operands.scratch_bytes();
+    std::optional<ConvPrimitive> conv;
+    for (int team = TeamFor(spec.multiply_adds, threads); team > 0 && !conv.has_value(); --team) {
+      const ScopedTeamSize size(team);
+      conv = MakeConv(spec, layouts, /*make_primitive=*/false);
+    }
+    if (!conv.has_value()) return std::nullopt;
+    variant.scratch_bytes = conv->operands.scratch_bytes();
+    if (layouts.src_last) variant.in_layouts[0] = Layout::kNHWC;
+    if (layouts.dst_last) variant.out_layouts[0] = Layout::kNHWC;
+    for (size_t i = 0; layouts.dst_last && i < spec.epilogue.operand_dims.size(); ++i) {
+      const bool whole = spec.epilogue.IsWhole(spec.dst, static_cast<int>(i));
+      if (whole) variant.in_layouts[spec.first_operand + i] = Layout::kNHWC;
+    }
+    if (layouts.packed) {
+      variant.in_layouts[1] = Layout::kPacked;
+      variant.packed_bytes = static_cast<int64_t>(PackedWeights(spec).get_size());
+    }
     return variant;
   } catch (const dnnl::error&) {  // no implementation for these sizes
     return std::nullopt;
   }
 }
 
+// Copies weights to a place in the layout PackedWeights. Throws.
+ConvPrimitive MakePacker(const ConvSpec& spec, bool make_primitive) {
+  const dnnl::memory::desc from = PlainDesc(spec.weights), to = PackedWeights(spec);
+  const dnnl::reorder::primitive_desc desc(CpuEngine(), from, CpuEngine(), to, UserScratchpad());
+  ConvPrimitive packer;
+  packer.operands.operands = {{DNNL_ARG_FROM, false, 0, from, from},
+                              {DNNL_ARG_TO, true, 0, to, to}};
+  packer.operands.scratchpad = desc.scratchpad_desc();
+  if (make_primitive) packer.primitive = dnnl::reorder(desc);
+  return packer;
+}
+
+// The convolution whose weights a fused.Prepack packs.
+std::optional<ConvSpec> PackedConvOf(const NodeQuery& query) {
+  if (query.op != kPrepack || query.attrs.Int("input", 0) != 1) return std::nullopt;
+  const absl::StatusOr<NodeQuery> reader = ParseQueryJson(query.attrs.String("reader", ""));
+  if (!reader.ok()) return std::nullopt;
+  const absl::StatusOr<NodeQuery> normal = NormalizeQuery(*reader);
+  if (!normal.ok()) return std::nullopt;
+  const std::optional<ConvSpec> spec = ConvSpecOf(*normal);
+  return spec.has_value() && HasChannelsLastConv(*spec) ? spec : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<KernelVariant> MatchOneDnnConv(const NodeQuery& query, int threads) {
+  const std::optional<ConvSpec> spec = ConvSpecOf(query);
+  if (!spec.has_value()) return std::nullopt;
+  if (query.op == "fused.Conv" && !HasChannelsLastConv(*spec)) return std::nullopt;
+  return OfferConv(query, *spec, {}, threads);
+}
+
+std::vector<KernelVariant> MoreOneDnnConv(const NodeQuery& query, int threads) {
+  std::vector<KernelVariant> offers;
+  const std::optional<ConvSpec> spec = ConvSpecOf(query);
+  if (!spec.has_value() || !HasChannelsLastConv(*spec)) return offers;
+  for (const ConvLayouts& layouts : {ConvLayouts{true, true, true}, ConvLayouts{true, true, false},
+                                     ConvLayouts{false, true, true},
+                                     ConvLayouts{false, true, false},
+                                     ConvLayouts{false, false, true}}) {
+    if (auto variant = OfferConv(query, *spec, layouts, threads)) {
+      offers.push_back(*std::move(variant));
+    }
+  }
+  return offers;
+}
+
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneDnnConv(const KernelRequest& request) {
   const ConvSpec spec = *ConvSpecOf(request.query);
-  const int threads = TeamFor(spec.multiply_adds, request.threads);
-  const ScopedTeamSize team(threads);
+  ConvLayouts layouts;
+  if (spec.role == ConvRole::kForward) {
+    layouts = {.src_last = request.inputs[0].layout == Layout::kNHWC,
+               .dst_last = request.outputs[0].layout == Layout::kNHWC,
+               .packed = request.inputs[1].layout == Layout::kPacked};
+  }
+  int threads = TeamFor(spec.multiply_adds, request.threads);
   std::unique_ptr<Kernel> kernel;
   try {
-    const ConvPrimitive conv = MakeConv(spec, /*make_primitive=*/true);
-    kernel = std::make_unique<PrimitiveKernel>(conv.primitive, conv.operands, threads);
+    for (; kernel == nullptr; --threads) {
+      const ScopedTeamSize team(threads);
+      const auto conv = MakeConv(spec, layouts, /*make_primitive=*/true);
+      if (!conv.has_value()) continue;
+      kernel = std::make_unique<PrimitiveKernel>(conv->primitive, conv->operands, threads);
+    }
   } catch (const dnnl::error& error) {
     return InternalError(StrCat("oneDNN: ", error.what()));
   }
   if (spec.role != ConvRole::kTranspose || !HasInput(request.query, 2)) return kernel;
   return std::make_unique<BiasedKernel>(std::move(kernel), request.query.outputs[0]->shape,
-                                        threads);
+                                        TeamFor(spec.multiply_adds, request.threads));
+}
+
+std::vector<KernelVariant> MoreOneDnnPacks(const NodeQuery& query, int threads) {
+  const std::optional<ConvSpec> spec = PackedConvOf(query);
+  if (!spec.has_value()) return {};
+  const ScopedTeamSize team(threads);
+  try {
+    KernelVariant variant = DenseVariant(query, OneDnnVariant());
+    variant.out_layouts[0] = Layout::kPacked;
+    variant.packed_bytes = static_cast<int64_t>(PackedWeights(*spec).get_size());
+    variant.scratch_bytes = MakePacker(*spec, /*make_primitive=*/false).operands.scratch_bytes();
+    return {variant};
+  } catch (const dnnl::error&) {
+    return {};
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneDnnPack(const KernelRequest& request) {
+  const ScopedTeamSize team(request.threads);
+  try {
+    const ConvPrimitive packer =
+        MakePacker(*PackedConvOf(request.query), /*make_primitive=*/true);
+    return std::make_unique<PrimitiveKernel>(packer.primitive, packer.operands, request.threads);
+  } catch (const dnnl::error& error) {
+    return InternalError(StrCat("oneDNN: ", error.what()));
+  }
 }
 
 }  // namespace millrace

@@ -8,7 +8,11 @@ namespace millrace {
 
 // onednn_conv.cc: Conv, grad.ConvInput, grad.ConvWeight, ConvTranspose.
 std::optional<KernelVariant> MatchOneDnnConv(const NodeQuery& query, int threads);
+std::vector<KernelVariant> MoreOneDnnConv(const NodeQuery& query, int threads);
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneDnnConv(const KernelRequest& request);
+// fused.Prepack of their weights.
+std::vector<KernelVariant> MoreOneDnnPacks(const NodeQuery& query, int threads);
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneDnnPack(const KernelRequest& request);
 
 // onednn_matmul.cc: MatMul, Gemm.
 std::optional<KernelVariant> MatchOneDnnMatMul(const NodeQuery& query, int threads);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/channels_last.h"
 #include "graph/strings.h"
 #include "ops/cpu/onednn.h"
 #include "ops/cpu/team.h"
@@ -62,6 +63,17 @@ dnnl::memory::desc AnyDesc(const DnnlDims& dims) {
   return {dims, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
 }
 
+dnnl::memory::desc ChannelsLastDesc(const DnnlDims& dims) {
+  const Shape shape(dims);
+  return {dims, dnnl::memory::data_type::f32, ChannelsLastStrides(shape)};
+}
+
+dnnl::primitive_attr UserScratchpad() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
 DnnlDims ToDnnlDims(const Shape& shape) { return DnnlDims(shape.begin(), shape.end()); }
 
 int64_t PrimitiveOperands::scratch_bytes() const {
@@ -78,16 +90,16 @@ PrimitiveKernel::PrimitiveKernel(const dnnl::primitive& primitive,
   Call main = {.primitive = primitive};
   std::vector<Call> after;
   for (const PrimitiveOperand& operand : operands.operands) {
-    const dnnl::memory plain = Unplaced(PlainDesc(operand.dims));
-    operands_.push_back({plain, operand.is_output, operand.index});
+    const dnnl::memory lying = Unplaced(operand.given);
+    operands_.push_back({lying, operand.is_output, operand.index});
     if (!operand.reordered()) {
-      main.Add(operand.arg, plain);
+      main.Add(operand.arg, lying);
       continue;
     }
     const dnnl::memory other = InScratch(operand.wanted);
     main.Add(operand.arg, other);
-    const dnnl::memory &from = operand.is_output ? other : plain,
-                       &to = operand.is_output ? plain : other;
+    const dnnl::memory &from = operand.is_output ? other : lying,
+                       &to = operand.is_output ? lying : other;
     Call reorder = {.primitive = dnnl::reorder(from, to)};
     reorder.Add(DNNL_ARG_FROM, from);
     reorder.Add(DNNL_ARG_TO, to);

@@ -37,15 +37,19 @@ dnnl::memory::desc PlainDesc(const DnnlDims& dims);
 dnnl::memory::desc AnyDesc(const DnnlDims& dims);
 DnnlDims ToDnnlDims(const Shape& shape);
 
-// An operand of a primitive: input or output `index` of the node, under the primitive's dims.
+// f32, channels last: dims [N, C, spatial...].
+dnnl::memory::desc ChannelsLastDesc(const DnnlDims& dims);
+// The scratchpad is ours.
+dnnl::primitive_attr UserScratchpad();
+
+// An operand of a primitive: input or output `index` of the node.
 struct PrimitiveOperand {
   int arg = 0;  // DNNL_ARG_...
   bool is_output = false;
   size_t index = 0;
-  DnnlDims dims;
-  dnnl::memory::desc wanted;
+  dnnl::memory::desc given, wanted;  // as it lies, and as the primitive takes or gives it
 
-  bool reordered() const { return wanted != PlainDesc(dims); }
+  bool reordered() const { return wanted != given; }
 };
 
 struct PrimitiveOperands {
@@ -65,7 +69,7 @@ class PrimitiveKernel final : public Kernel {
   // A primitive with its arguments, callable without building a map of them each time.
   struct Call {
     dnnl::primitive primitive;
-    std::array<dnnl_exec_arg_t, 6> args{};
+    std::array<dnnl_exec_arg_t, 16> args{};
     int count = 0;
 
     void Add(int arg, const dnnl::memory& memory) { args[count++] = {arg, memory.get()}; }

@@ -182,9 +182,14 @@ class Coalescer {
                        SliceOf(slice).size_bytes == allocations_[place.allocation].size_bytes;
     return whole ? place.allocation : -1;
   }
+  // Without gaps, in an order that is known.
   bool IsDense(SliceId slice) const {
-    return SliceOf(slice).layout == Layout::kStrided && SliceOf(slice).strides.empty();
+    return SliceOf(slice).layout != Layout::kPacked && SliceOf(slice).strides.empty();
   }
+  bool IsRowMajor(SliceId slice) const {
+    return IsDense(slice) && SliceOf(slice).layout == Layout::kStrided;
+  }
+  bool SameLayout(SliceId a, SliceId b) const { return SliceOf(a).layout == SliceOf(b).layout; }
   // WholeOf, if nothing was merged into it or it into anything: all is known of it.
   int32_t LoneOf(SliceId slice) {
     const int32_t a = WholeOf(slice);
@@ -271,6 +276,7 @@ class Coalescer {
   void MergeCopy(int32_t m, const Copy& copy) {
     const int32_t from = LoneOf(copy.from), to = WholeOf(copy.to);
     if (from < 0 || to < 0 || from == to || BufferOf(from) != BufferOf(to) || IsPermanent(from) ||
+        !SameLayout(copy.from, copy.to) ||
         allocations_[from].size_bytes != allocations_[to].size_bytes) {
       return;
     }
@@ -306,7 +312,8 @@ class Coalescer {
       if (!input.valid() || PlaceOf(input).allocation != old) continue;
       const InPlacePair pair{output, static_cast<int>(i)};
       if (std::ranges::find(traits.in_place, pair) == traits.in_place.end() ||
-          WholeOf(input) != old || TypeOf(input) != TypeOf(launch.outputs[output])) {
+          WholeOf(input) != old || TypeOf(input) != TypeOf(launch.outputs[output]) ||
+          !SameLayout(input, launch.outputs[output])) {
         return false;
       }
     }
@@ -351,11 +358,12 @@ class Coalescer {
   // The outputs, in the input.
   bool MergePieces(int32_t m, const Launch& launch, ViewKind kind) {
     const Node& node = NodeOf(launch);
-    if (HasOrder(node) || !IsDense(launch.inputs[0])) return false;
+    if (HasOrder(node) || !IsRowMajor(launch.inputs[0])) return false;
     const SlicePlace whole = PlaceOf(launch.inputs[0]);
     std::vector<Part> parts;
     for (size_t k = 0; k < launch.outputs.size(); ++k) {
       if (!launch.outputs[k].valid() || SliceOf(launch.outputs[k]).size_bytes == 0) continue;
+      if (!IsRowMajor(launch.outputs[k])) return false;
       const int32_t a = FreshOf(m, launch.outputs[k]);
       const std::vector<ViewPart> view =
           ViewPartsOf(kind, *graphs_[launch.graph], node, static_cast<int>(k));
@@ -379,12 +387,12 @@ class Coalescer {
   bool MergeJoin(int32_t m, const Launch& launch) {
     const Node& node = NodeOf(launch);
     const int32_t whole = FreshOf(m, launch.outputs[0]);
-    if (whole < 0 || HasOrder(node)) return false;
+    if (whole < 0 || HasOrder(node) || !IsRowMajor(launch.outputs[0])) return false;
     std::vector<Part> parts;
     absl::flat_hash_set<int32_t> taken;
     for (const ViewPart& part : ViewPartsOf(ViewKind::kJoin, *graphs_[launch.graph], node, 0)) {
       const int32_t a = WholeOf(launch.inputs[part.input]);
-      if (a < 0 || IsPermanent(a) || BufferOf(a) != BufferOf(whole) || !taken.insert(a).second ||
+      if (a < 0 || !IsRowMajor(launch.inputs[part.input]) || IsPermanent(a) || BufferOf(a) != BufferOf(whole) || !taken.insert(a).second ||
           MayBeWritten(a, m, groups_[whole].lifetime.upper)) {
         return false;
       }

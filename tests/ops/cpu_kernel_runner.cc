@@ -5,9 +5,12 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "graph/channels_last.h"
 #include "graph/strings.h"
 #include "ops/cpu/cpu_target.h"
 #include "ops/infer.h"
+#include "ops/prepack.h"
+#include "runtime/strided_copy.h"
 
 namespace millrace {
 namespace {
@@ -37,6 +40,27 @@ class GuardedBytes {
   std::vector<std::byte> bytes_;
   size_t start_ = 0, size_ = 0;
 };
+
+// In which layout an operand lies that a variant wants in `layout`.
+Layout LayoutOf(Layout layout, const std::optional<TensorType>& type) {
+  const bool alike = layout == Layout::kNHWC && type.has_value() && !HasChannelsLast(type->shape);
+  return alike ? Layout::kStrided : layout;
+}
+
+// Between a tensor's bytes and those of an operand in `layout`, strided or channels-last.
+void CopyLaidOut(const TensorType& type, Layout layout, std::byte* operand, std::byte* tensor,
+                 bool to_tensor) {
+  if (NumElements(type.shape) == 0) return;
+  const std::vector<int64_t> strides =
+      layout == Layout::kNHWC ? ChannelsLastStrides(type.shape) : std::vector<int64_t>();
+  const StridedPlace laid_out{.data = operand, .strides = strides}, plain{.data = tensor};
+  const StridedCopy copy = to_tensor ? PlanStridedCopy(type, plain, laid_out)
+                                     : PlanStridedCopy(type, laid_out, plain);
+  (void)ForEachRegion(copy, [](const CopyRegion& region) {
+    CopyOnHost(region);
+    return absl::OkStatus();
+  });
+}
 
 [[noreturn]] void Die(const std::string& message) {
   std::fprintf(stderr, "%s\n", message.c_str());
@@ -84,8 +108,14 @@ KernelRequest RequestFor(const KernelCase& c, const KernelVariant& variant, int 
   KernelRequest request;
   request.query = c.query;
   request.variant = variant.name;
-  request.inputs.resize(c.query.inputs.size());
-  request.outputs.resize(c.query.outputs.size());
+  for (size_t i = 0; i < c.query.inputs.size(); ++i) {
+    request.inputs.push_back({.layout = LayoutOf(variant.in_layouts[i], c.query.inputs[i]),
+                              .size_bytes = variant.packed_bytes});
+  }
+  for (size_t k = 0; k < c.query.outputs.size(); ++k) {
+    request.outputs.push_back({.layout = LayoutOf(variant.out_layouts[k], c.query.outputs[k]),
+                               .size_bytes = variant.packed_bytes});
+  }
   request.threads = threads;
   request.scratch_bytes = variant.scratch_bytes;
   return request;
@@ -98,6 +128,26 @@ KernelVariant OfferedVariant(const KernelCase& c, std::string_view name) {
   Die(StrCat("no variant '", name, "' of ", Describe(c)));
 }
 
+namespace {
+
+int64_t ResultBytes(const KernelCase& c, const KernelVariant& variant, size_t i) {
+  return variant.out_layouts[i] == Layout::kPacked ? variant.packed_bytes
+                                                   : ByteSize(*c.query.outputs[i]);
+}
+
+// Input `i`, as the variant's own fused.Prepack packs it.
+absl::StatusOr<Tensor> Packed(KernelLibrary& library, const KernelCase& c,
+                              const KernelVariant& variant, int i) {
+  const KernelCase packing =
+      MakeCase(std::string(kPrepack), PrepackAttrs(c.query, i), {c.inputs[i]}, 1);
+  MILLRACE_ASSIGN_OR_RETURN(
+      std::vector<Tensor> results,
+      RunVariant(library, packing, OfferedVariant(packing, variant.name), RunOptions()));
+  return results[0];
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<Tensor>> RunVariant(KernelLibrary& library, const KernelCase& c,
                                                const KernelVariant& variant,
                                                const RunOptions& options) {
@@ -106,18 +156,23 @@ absl::StatusOr<std::vector<Tensor>> RunVariant(KernelLibrary& library, const Ker
   std::vector<GuardedBytes> buffers;
   std::vector<void*> inputs, outputs;
   buffers.reserve(c.inputs.size() + c.query.outputs.size() + 1);
-  for (const Tensor& t : c.inputs) {
+  std::vector<Tensor> packed;
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    Tensor t = c.inputs[i];
     inputs.push_back(nullptr);
     if (!t.has_data()) continue;
-    inputs.back() = buffers.emplace_back(t.size_bytes()).data();
-    if (t.size_bytes() > 0) {
-      std::memcpy(inputs.back(), t.bytes(), static_cast<size_t>(t.size_bytes()));
+    const Layout layout = LayoutOf(variant.in_layouts[i], t.type());
+    if (layout == Layout::kPacked) {
+      MILLRACE_ASSIGN_OR_RETURN(t, Packed(library, c, variant, static_cast<int>(i)));
     }
+    GuardedBytes& bytes = buffers.emplace_back(t.size_bytes());
+    inputs.back() = bytes.data();
+    CopyLaidOut(t.type(), layout, bytes.data(), t.mutable_bytes(), /*to_tensor=*/false);
   }
   for (size_t i = 0; i < c.query.outputs.size(); ++i) {
     const bool in_place = static_cast<int>(i) == options.in_place.output;
     outputs.push_back(in_place ? inputs[options.in_place.input]
-                               : buffers.emplace_back(ByteSize(*c.query.outputs[i])).data());
+                               : buffers.emplace_back(ResultBytes(c, variant, i)).data());
   }
   GuardedBytes& scratch = buffers.emplace_back(variant.scratch_bytes);
   KernelArgs args;
@@ -129,10 +184,13 @@ absl::StatusOr<std::vector<Tensor>> RunVariant(KernelLibrary& library, const Ker
   if (options.in_place.output < 0) MILLRACE_RETURN_IF_ERROR(kernel->Run(args));
   std::vector<Tensor> results;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    Tensor& t = results.emplace_back(Tensor::Zeros(*c.query.outputs[i]));
-    if (t.size_bytes() > 0) {
-      std::memcpy(t.mutable_bytes(), outputs[i], static_cast<size_t>(t.size_bytes()));
-    }
+    const Layout layout = LayoutOf(variant.out_layouts[i], c.query.outputs[i]);
+    const TensorType type = layout == Layout::kPacked
+                                ? TensorType{DType::kU8, {variant.packed_bytes}}
+                                : *c.query.outputs[i];
+    Tensor& t = results.emplace_back(Tensor::Zeros(type));
+    CopyLaidOut(type, layout, static_cast<std::byte*>(outputs[i]), t.mutable_bytes(),
+                /*to_tensor=*/true);
   }
   for (const GuardedBytes& bytes : buffers) {
     if (!bytes.GuardsIntact()) return InternalError("wrote outside of its operands");
