@@ -40,6 +40,11 @@ ValueId LayerBuilder::Uniform(std::string_view name, const Shape& shape, double 
   return builder_.Param(Scoped(name), {DType::kF32, shape}, InitData(init), trainable);
 }
 
+ValueId LayerBuilder::State(std::string_view name, const Shape& shape) {
+  return builder_.Param(Scoped(name), {DType::kF32, shape}, InitData({.kind = InitKind::kZeros}),
+                        /*trainable=*/false);
+}
+
 ValueId LayerBuilder::Float(float value) {
   return builder_.Constant(Scoped("constant"), Tensor::Scalar(value));
 }
@@ -62,18 +67,21 @@ ValueId LayerBuilder::Range(int64_t count, const Shape& shape) {
 }
 
 ValueId LayerBuilder::Op(std::string_view op, std::vector<ValueId> inputs, Attrs attrs) {
+  return OpWithResults(op, std::move(inputs), 1, std::move(attrs))[0];
+}
+
+std::vector<ValueId> LayerBuilder::OpWithResults(std::string_view op, std::vector<ValueId> inputs,
+                                                 int num_results, Attrs attrs) {
   Node& node = builder_.AddNode(op, std::move(inputs), std::move(attrs),
-                                Scoped(absl::AsciiStrToLower(AbslView(op))));
+                                Scoped(absl::AsciiStrToLower(AbslView(op))), num_results);
   node.scope = scope_;
-  return node.outputs[0];
+  return node.outputs;
 }
 
 std::vector<ValueId> LayerBuilder::Split(ValueId x, int64_t axis,
                                          const std::vector<int64_t>& sizes) {
-  Node& node = builder_.AddNode("Split", {x, Ints(sizes)}, MakeAttrs({{"axis", axis}}),
-                                Scoped("split"), static_cast<int>(sizes.size()));
-  node.scope = scope_;
-  return node.outputs;
+  return OpWithResults("Split", {x, Ints(sizes)}, static_cast<int>(sizes.size()),
+                       MakeAttrs({{"axis", axis}}));
 }
 
 ValueId LayerBuilder::Reshape(ValueId x, const std::vector<int64_t>& dims) {

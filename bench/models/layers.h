@@ -44,6 +44,9 @@ class LayerBuilder {
   ValueId Uniform(std::string_view name, const Shape& shape, double low, double high,
                   bool trainable = true);
 
+  // Not trained: what a step leaves for the next one, zeros at first.
+  ValueId State(std::string_view name, const Shape& shape);
+
   // --- Constants ---------------------------------------------------------------------------------
   ValueId Float(float value);
   ValueId Ints(const std::vector<int64_t>& values);
@@ -53,6 +56,9 @@ class LayerBuilder {
   // --- Nodes
   // ---------------------------------------------------------------------------------------
   ValueId Op(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});
+  // All results of a node that has several.
+  std::vector<ValueId> OpWithResults(std::string_view op, std::vector<ValueId> inputs,
+                                     int num_results, Attrs attrs = {});
   std::vector<ValueId> Split(ValueId x, int64_t axis, const std::vector<int64_t>& sizes);
   ValueId Reshape(ValueId x, const std::vector<int64_t>& dims);
   ValueId Transpose(ValueId x, const std::vector<int64_t>& perm);

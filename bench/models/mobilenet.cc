@@ -63,8 +63,7 @@ Graph BuildMobileNetV2(const ModelSettings& settings) {
 Model MobileNetV2Model() {
   return {"mobilenet-v2",
           "MobileNet-v2 (Sandler et al. 2018), width 1",
-          {BatchOption(),
-           {.name = "size", .doc = "pixels a side", .value = 224, .min = 32, .max = 1024}},
+          {BatchOption(), SizeOption(224, 32)},
           BuildMobileNetV2};
 }
 

@@ -91,6 +91,10 @@ ModelOption BatchOption() {
   return {.name = "batch", .doc = "samples a step", .value = 1, .max = 1024};
 }
 
+ModelOption SizeOption(int64_t value, int64_t min) {
+  return {.name = "size", .doc = "pixels a side", .value = value, .min = min, .max = 1024};
+}
+
 ModelOption SpellingOption() {
   return {.name = "spelling",
           .doc = "LayerNormalization and Gelu as ops, or as exporters without them spell them",

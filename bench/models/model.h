@@ -55,7 +55,8 @@ absl::StatusOr<ModelSettings> ParseModelSettings(const Model& model,
 
 // Options that several models have.
 ModelOption BatchOption();
-ModelOption SpellingOption();  // of transformer_layers.h
+ModelOption SizeOption(int64_t value, int64_t min);  // of square images
+ModelOption SpellingOption();                        // of transformer_layers.h
 
 }  // namespace millrace
 

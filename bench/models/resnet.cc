@@ -66,10 +66,7 @@ Graph BuildResNet(const ResNetShape& shape, const ModelSettings& settings) {
   return std::move(l).Finish();
 }
 
-std::vector<ModelOption> ResNetOptions() {
-  return {BatchOption(),
-          {.name = "size", .doc = "pixels a side", .value = 224, .min = 32, .max = 1024}};
-}
+std::vector<ModelOption> ResNetOptions() { return {BatchOption(), SizeOption(224, 32)}; }
 
 }  // namespace
 
