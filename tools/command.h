@@ -15,6 +15,7 @@ void AddExportCommand(CommandLine& line);
 void AddImportCommand(CommandLine& line);
 #endif
 void AddInspectCommand(CommandLine& line);
+void AddModelCommand(CommandLine& line);
 void AddOpsCommand(CommandLine& line);
 void AddOptimizeCommand(CommandLine& line);
 void AddPassesCommand(CommandLine& line);

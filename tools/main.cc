@@ -78,6 +78,7 @@ int Main(int argc, char** argv) {
   AddImportCommand(line);
   AddExportCommand(line);
 #endif
+  AddModelCommand(line);
   AddPassesCommand(line);
   AddOpsCommand(line);
   AddDevicesCommand(line);
