@@ -109,6 +109,17 @@ struct ScalarTerm {
 // is not valid: these attributes have no formula.
 using ScalarFn = ScalarTerm (*)(const Attrs& attrs, std::span<const ScalarTerm> inputs);
 
+// For ops of class kReduction: over the index space of input 0, what an element of output 0 is, by
+// reductions over `axes`. Inputs are broadcast over that space.
+struct RowForm {
+  std::vector<int> axes;  // in order
+  ScalarTerm result;
+};
+// nullopt: these types and attributes have no such form. The query is inferred; f16 and bf16 inputs
+// come as f32.
+using RowFn = std::optional<RowForm> (*)(const NodeQuery& query,
+                                         std::span<const ScalarTerm> inputs);
+
 // --- Work ---------------------------------------------------------------------------------------
 struct Work {
   double flops = 0;  // a multiply-add counts 2, a transcendental 1
@@ -141,6 +152,7 @@ struct OpDef {
   // kElementwise with one output: the scalar op, for ops that are just that.
   std::string scalar_op = {};
   ScalarFn scalar = nullptr;  // for those that are several
+  RowFn row = nullptr;        // kReduction
 
   InferFn infer = nullptr;          // never null
   ReferenceFn reference = nullptr;  // null for control flow and comm ops only

@@ -73,19 +73,39 @@ ScalarTerm AppendDirect(ScalarOp op, std::span<const ScalarTerm> inputs, DType r
   return ScalarBinary(op, inputs[0], inputs[1]);
 }
 
-ScalarTerm AppendFormula(const OpDef& op, const NodeQuery& query,
-                         std::span<const ScalarTerm> inputs) {
-  Attrs storage;
-  const Attrs& attrs = WithDefaults(op, query.attrs, storage);
+std::vector<ScalarTerm> Widened(std::span<const ScalarTerm> inputs) {
   std::vector<ScalarTerm> wide;
   for (const ScalarTerm& input : inputs) {
     const bool widen = input.valid() && IsHalfType(input.dtype);
     wide.push_back(widen ? CastTo(input, DType::kF32) : input);
   }
-  const ScalarTerm result = op.scalar(attrs, wide);
-  return result.valid() && IsHalfType(query.outputs[0]->dtype)
-             ? CastTo(result, query.outputs[0]->dtype)
-             : result;
+  return wide;
+}
+
+ScalarTerm Narrowed(const ScalarTerm& result, DType dtype) {
+  return result.valid() && IsHalfType(dtype) ? CastTo(result, dtype) : result;
+}
+
+ScalarTerm AppendFormula(const OpDef& op, const NodeQuery& query,
+                         std::span<const ScalarTerm> inputs) {
+  Attrs storage;
+  const Attrs& attrs = WithDefaults(op, query.attrs, storage);
+  return Narrowed(op.scalar(attrs, Widened(inputs)), query.outputs[0]->dtype);
+}
+
+std::optional<RowForm> AppendRow(const NodeQuery& query, std::span<const ScalarTerm> inputs) {
+  const OpDef* op = FindOp(query.op);
+  if (op == nullptr || op->row == nullptr || !inputs[0].valid() || !IsFloat(inputs[0].dtype)) {
+    return std::nullopt;
+  }
+  NodeQuery full = query;
+  Attrs storage;
+  if (const Attrs& filled = WithDefaults(*op, query.attrs, storage); &filled != &query.attrs) {
+    full.attrs = Attrs(filled);
+  }
+  std::optional<RowForm> form = op->row(full, Widened(inputs));
+  if (form.has_value()) form->result = Narrowed(form->result, query.outputs[0]->dtype);
+  return form;
 }
 
 ScalarTerm AppendIfScalar(const NodeQuery& query, std::span<const ScalarTerm> inputs) {
@@ -97,14 +117,15 @@ ScalarTerm AppendIfScalar(const NodeQuery& query, std::span<const ScalarTerm> in
   return AppendDirect(*direct, inputs, query.outputs[0]->dtype);
 }
 
-}  // namespace
+// Only output 0 is asked for.
+bool HasOneResult(const NodeQuery& query) {
+  return !query.outputs.empty() && query.outputs[0].has_value() &&
+         std::all_of(query.outputs.begin() + 1, query.outputs.end(),
+                     [](const auto& type) { return !type.has_value(); });
+}
 
-bool IsScalarNode(const NodeQuery& query) {
-  if (query.outputs.empty() || !query.outputs[0].has_value()) return false;
-  for (size_t i = 1; i < query.outputs.size(); ++i) {
-    if (query.outputs[i].has_value()) return false;
-  }
-  FusedProgram trial;
+// A load for each input that is there, to try formulas with.
+std::vector<ScalarTerm> TrialInputs(const NodeQuery& query, FusedProgram& trial) {
   std::vector<ScalarTerm> inputs;
   for (const std::optional<TensorType>& type : query.inputs) {
     ScalarTerm& input = inputs.emplace_back();
@@ -113,14 +134,41 @@ bool IsScalarNode(const NodeQuery& query) {
     trial.operands.push_back({.dtype = type->dtype, .offset = 0, .strides = {}});
     input = AppendScalar(trial, {.op = ScalarOp::kLoad, .dtype = type->dtype, .a = operand});
   }
-  const ScalarTerm result = AppendIfScalar(query, inputs);
+  return inputs;
+}
+
+}  // namespace
+
+bool IsScalarNode(const NodeQuery& query) {
+  if (!HasOneResult(query)) return false;
+  FusedProgram trial;
+  const ScalarTerm result = AppendIfScalar(query, TrialInputs(query, trial));
   return result.valid() && result.dtype == query.outputs[0]->dtype;
 }
 
+std::optional<std::vector<int>> RowAxesOf(const NodeQuery& query) {
+  if (!HasOneResult(query) || query.inputs.empty()) return std::nullopt;
+  FusedProgram trial;
+  const std::optional<RowForm> form = AppendRow(query, TrialInputs(query, trial));
+  return form.has_value() ? std::optional(form->axes) : std::nullopt;
+}
+
 ScalarTerm AppendNode(const NodeQuery& query, std::span<const ScalarTerm> inputs) {
+  const OpDef* op = FindOp(query.op);
+  if (op != nullptr && op->row != nullptr) {
+    const std::optional<RowForm> form = AppendRow(query, inputs);
+    MILLRACE_CHECK(form.has_value());
+    return form->result;
+  }
   const ScalarTerm result = AppendIfScalar(query, inputs);
   MILLRACE_CHECK(result.valid());
   return result;
+}
+
+double RowCount(const Shape& shape, std::span<const int> axes) {
+  double count = 1;
+  for (int axis : axes) count *= static_cast<double>(shape[axis]);
+  return count;
 }
 
 ScalarTerm LoadOperand(FusedProgram& program, const TensorType& type, const Shape& space) {
@@ -139,24 +187,33 @@ FusedProgram ProgramOver(const Shape& space) {
   return program;
 }
 
-void StoreOutput(FusedProgram& program, const ScalarTerm& value) {
+void StoreOutput(FusedProgram& program, const ScalarTerm& value, bool reduced) {
   Shape space;
-  for (const IndexDim& dim : program.dims) space.push_back(dim.size);
-  const Shape strides = DenseStrides(space);
-  program.outputs.push_back({.value = value.value,
-                             .dtype = value.dtype,
-                             .offset = 0,
-                             .strides = {strides.begin(), strides.end()}});
+  const auto is_gone = [&](const IndexDim& dim) { return reduced && dim.role == DimRole::kReduce; };
+  for (const IndexDim& dim : program.dims) space.push_back(is_gone(dim) ? 1 : dim.size);
+  const Shape dense = DenseStrides(space);
+  std::vector<int64_t> strides;
+  for (size_t d = 0; d < program.dims.size(); ++d) {
+    strides.push_back(is_gone(program.dims[d]) ? 0 : dense[static_cast<int>(d)]);
+  }
+  program.outputs.push_back(
+      {.value = value.value, .dtype = value.dtype, .offset = 0, .strides = std::move(strides)});
 }
 
 FusedProgram NodeProgram(const NodeQuery& query) {
-  const Shape& space = query.outputs[0]->shape;
+  const std::optional<std::vector<int>> axes = RowAxesOf(query);
+  const Shape& space = axes.has_value() ? query.inputs[0]->shape : query.outputs[0]->shape;
   FusedProgram program = ProgramOver(space);
+  for (int axis : axes.value_or(std::vector<int>())) program.dims[axis].role = DimRole::kReduce;
+  const std::vector<int>& host = FindOp(query.op)->traits.host_inputs;
   std::vector<ScalarTerm> inputs;
-  for (const std::optional<TensorType>& type : query.inputs) {
-    inputs.push_back(type.has_value() ? LoadOperand(program, *type, space) : ScalarTerm());
+  for (size_t i = 0; i < query.inputs.size(); ++i) {
+    const bool is_read =
+        query.inputs[i].has_value() && std::ranges::find(host, static_cast<int>(i)) == host.end();
+    inputs.push_back(is_read ? LoadOperand(program, *query.inputs[i], space) : ScalarTerm());
   }
-  StoreOutput(program, AppendNode(query, inputs));
+  StoreOutput(program, AppendNode(query, inputs),
+              axes.has_value() && query.outputs[0]->shape != space);
   return program;
 }
 

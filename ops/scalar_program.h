@@ -48,6 +48,16 @@ inline ScalarTerm operator<(double s, const ScalarTerm& a) { return ScalarConsta
 // At least `low`, at most `high`, which wins; NaN stays NaN. A bound that is not valid is none.
 ScalarTerm Between(const ScalarTerm& x, const ScalarTerm& low, const ScalarTerm& high);
 
+// Of reductions, over the reduced dims of the program.
+inline ScalarTerm RowSum(const ScalarTerm& x) { return ScalarUnary(ScalarOp::kReduceSum, x); }
+inline ScalarTerm RowMax(const ScalarTerm& x) { return ScalarUnary(ScalarOp::kReduceMax, x); }
+// `count`: of the elements that are reduced.
+inline ScalarTerm RowMean(const ScalarTerm& x, double count) {
+  return RowSum(x) / ScalarConstant(x, count);
+}
+// How many elements of `shape` become one over `axes`.
+double RowCount(const Shape& shape, std::span<const int> axes);
+
 // Whether a node with this query is one scalar of each element of its inputs: its op says how, and
 // for these types and attributes. Omitted outputs are fine.
 bool IsScalarNode(const NodeQuery& query);
@@ -57,16 +67,20 @@ bool IsScalarNode(const NodeQuery& query);
 // bf16 are computed in f32 and rounded where the node's result is. IsScalarNode(query) holds.
 ScalarTerm AppendNode(const NodeQuery& query, std::span<const ScalarTerm> inputs);
 
+// The same for nodes that reduce the index space of their input 0 (OpDef::row): the axes they
+// reduce, in order; nullopt for others. AppendNode takes them too.
+std::optional<std::vector<int>> RowAxesOf(const NodeQuery& query);
+
 // An operand of `type`, broadcast over `space`, and a load of it. The program's dims are those of
 // `space`.
 ScalarTerm LoadOperand(FusedProgram& program, const TensorType& type, const Shape& space);
 // A program over all points of `space`, all dims outer.
 FusedProgram ProgramOver(const Shape& space);
-// Stores `value` densely over the program's dims.
-void StoreOutput(FusedProgram& program, const ScalarTerm& value);
+// Stores `value` densely over the program's dims; `reduced`: but for the reduced ones.
+void StoreOutput(FusedProgram& program, const ScalarTerm& value, bool reduced = false);
 
-// The node alone as a program; its operands are the inputs that are there, in order.
-// IsScalarNode(query) holds.
+// The node alone as a program; its operands are the inputs that are there, in order, but for those
+// on the host. IsScalarNode(query) holds, or RowAxesOf(query) is there.
 FusedProgram NodeProgram(const NodeQuery& query);
 
 }  // namespace millrace

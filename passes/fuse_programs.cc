@@ -1,5 +1,7 @@
-// Fusion of elementwise nodes: a group of nodes over one index space becomes one fused.Program, so
-// that what lies between them never reaches memory.
+// Fusion of elementwise nodes and reductions: a group of nodes over one index space becomes one
+// fused.Program, so that what lies between them never reaches memory. All reductions of a group
+// reduce the same dims; values that are reduced, and what is computed of them alone, have size 1
+// there, and are broadcast again by those that read them beside full ones.
 //
 // Groups grow from their last node (the sink) backwards. A node joins the group of the nodes that
 // read it when it has their space and the target has a kernel for the result. Where others read it
@@ -26,11 +28,14 @@ namespace millrace {
 namespace {
 
 constexpr size_t kMaxVisited = 256;
+constexpr int kMaxReducedChain = 8;  // nodes between a reduction and what broadcasts its result
 constexpr size_t kMaxGroupNodes = 48, kMaxGroupInputs = 24, kMaxGroupOutputs = 4;
 
 // One group; nodes in the order in which they joined, the sink first.
 struct FusionGroup {
   std::vector<NodeId> nodes;
+  Shape space;
+  std::vector<int> axes;                // reduced; none: a map
   absl::flat_hash_set<ValueId> inputs;  // from outside, scalar constants apart
   int outputs = 1;                      // results read outside
 };
@@ -76,17 +81,86 @@ class ProgramFuser {
     group_of_[id.index] = static_cast<int32_t>(groups_.size());
     FusionGroup& group = groups_.emplace_back();
     group.nodes.push_back(id);
+    const std::vector<int>* axes = AxesOf(id);
+    group.space = graph_.value(axes != nullptr ? node.inputs[0] : out).type.shape;
+    if (axes != nullptr) group.axes = *axes;
     AddInputs(node, group);
+  }
+
+  // The space and the axes of the group with the node in it; nullopt: they do not go together.
+  struct Frame {
+    Shape space;
+    std::vector<int> axes;
+  };
+  std::optional<Frame> FrameWith(NodeId id, const FusionGroup& group) {
+    const Node& node = graph_.node(id);
+    const Shape& out = graph_.value(node.outputs[0]).type.shape;
+    const std::vector<int>* axes = AxesOf(id);
+    if (axes == nullptr) {
+      if (out == group.space) return Frame{group.space, group.axes};
+      if (!group.axes.empty()) {
+        if (out == Reduced(group.space, group.axes)) return Frame{group.space, group.axes};
+        return std::nullopt;
+      }
+      // Reduced, if a reduction is behind it that can join too.
+      const std::vector<int> gone = AxesBetween(group.space, out);
+      if (gone.empty() || !ComesOfReduction(id, group.space, gone)) return std::nullopt;
+      return Frame{group.space, gone};
+    }
+    const Shape& in = graph_.value(node.inputs[0]).type.shape;
+    const Shape reduced = Reduced(in, *axes);
+    if (in == group.space && (group.axes.empty() || group.axes == *axes) &&
+        (out == in || out == reduced)) {
+      return Frame{in, *axes};
+    }
+    // All there is so far is computed of reduced values.
+    if (group.axes.empty() && group.space == reduced && out == reduced) return Frame{in, *axes};
+    return std::nullopt;
+  }
+
+  static Shape Reduced(Shape space, std::span<const int> axes) {
+    for (int axis : axes) space[axis] = 1;
+    return space;
+  }
+
+  // The dims in which `reduced` has size 1 and `space` has not; none when they differ otherwise.
+  static std::vector<int> AxesBetween(const Shape& space, const Shape& reduced) {
+    std::vector<int> axes;
+    if (space.rank() != reduced.rank()) return axes;
+    for (int d = 0; d < space.rank(); ++d) {
+      if (space[d] == reduced[d]) continue;
+      if (reduced[d] != 1) return {};
+      axes.push_back(d);
+    }
+    return axes;
+  }
+
+  bool ComesOfReduction(NodeId id, const Shape& space, const std::vector<int>& axes) {
+    for (int step = 0; step < kMaxReducedChain; ++step) {
+      const Node& node = graph_.node(id);
+      if (const std::vector<int>* own = AxesOf(id); own != nullptr) {
+        return *own == axes && graph_.value(node.inputs[0]).type.shape == space;
+      }
+      NodeId before;
+      for (ValueId input : node.inputs) {
+        if (!input.valid() || graph_.value(input).kind != ValueKind::kResult) continue;
+        const NodeId producer = graph_.value(input).producer;
+        const bool is_reduced = graph_.value(input).type.shape == Reduced(space, axes);
+        if (is_reduced && IsFusible(producer)) before = producer;
+      }
+      if (!before.valid()) return false;
+      id = before;
+    }
+    return false;
   }
 
   bool Join(NodeId id, int32_t index) {
     FusionGroup& group = groups_[index];
     const Node &node = graph_.node(id), &sink = graph_.node(group.nodes[0]);
     const ValueId out = node.outputs[0];
-    if (graph_.value(out).type.shape != graph_.value(sink.outputs[0]).type.shape ||
-        node.device != sink.device || node.stream != sink.stream) {
-      return false;
-    }
+    if (node.device != sink.device || node.stream != sink.stream) return false;
+    std::optional<Frame> frame = FrameWith(id, group);
+    if (!frame.has_value()) return false;
     const bool read_outside = IsReadOutside(out, index);
     const bool is_full = group.nodes.size() == kMaxGroupNodes ||
                          group.inputs.size() + node.inputs.size() > kMaxGroupInputs ||
@@ -99,6 +173,8 @@ class ProgramFuser {
       return false;
     }
     group.nodes.push_back(id);
+    group.space = frame->space;
+    group.axes = std::move(frame->axes);
     group.inputs.erase(out);
     group.outputs += read_outside ? 1 : 0;
     group_of_[id.index] = index;
@@ -150,9 +226,10 @@ class ProgramFuser {
   bool IsFusible(NodeId id) {
     const Node& node = graph_.node(id);
     const OpDef* op = FindOp(node.op);
-    if (op == nullptr || op->fusion != FusionClass::kElementwise || !node.after.empty() ||
-        awaited_[id.index] != 0 || !node.subgraphs.empty() || node.inputs.empty() ||
-        !node.outputs[0].valid()) {
+    const bool has_form =
+        op != nullptr && (op->fusion == FusionClass::kElementwise || op->row != nullptr);
+    if (!has_form || !node.after.empty() || awaited_[id.index] != 0 || !node.subgraphs.empty() ||
+        node.inputs.empty() || !node.outputs[0].valid()) {
       return false;
     }
     const ValueId out = node.outputs[0];
@@ -163,22 +240,53 @@ class ProgramFuser {
     if (std::ranges::any_of(node.inputs, is_open) || std::ranges::any_of(node.outputs, is_open)) {
       return false;
     }
-    const auto [it, is_new] = fusible_.try_emplace(QueryFor(graph_, id), false);
-    if (is_new)
-      it->second = IsScalarNode(it->first) && HasFastKernel(NodeProgram(it->first), it->first);
+    return FormOf(id).fusible;
+  }
+
+  // What is known of nodes with the same query.
+  struct NodeForm {
+    bool fusible = false;
+    std::optional<std::vector<int>> axes;  // of a reduction
+  };
+
+  const NodeForm& FormOf(NodeId id) {
+    const auto [it, is_new] = forms_.try_emplace(QueryFor(graph_, id));
+    if (is_new) {
+      it->second.axes = RowAxesOf(it->first);
+      const bool has_program = it->second.axes.has_value() || IsScalarNode(it->first);
+      it->second.fusible = has_program && HasFastKernel(it->first);
+    }
     return it->second;
   }
 
-  // The target has something better than the reference for the program.
-  bool HasFastKernel(const FusedProgram& program, const NodeQuery& node) {
+  // Of a reduction; nullptr for others.
+  const std::vector<int>* AxesOf(NodeId id) {
+    const NodeForm& form = FormOf(id);
+    return form.axes.has_value() ? &*form.axes : nullptr;
+  }
+
+  // The target has something better than the reference for the node as a program.
+  bool HasFastKernel(const NodeQuery& node) {
+    const FusedProgram program = NodeProgram(node);
     NodeQuery query;
     query.op = "fused.Program";
     query.outputs = {node.outputs[0]};
-    for (const auto& type : node.inputs) {
-      if (type.has_value()) query.inputs.push_back(type);
+    const std::vector<int>& host = FindOp(node.op)->traits.host_inputs;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const bool on_host = std::ranges::find(host, static_cast<int>(i)) != host.end();
+      if (node.inputs[i].has_value() && !on_host) query.inputs.push_back(node.inputs[i]);
     }
     query.attrs = ProgramAttrs(program, {node.outputs[0]->shape});
     return IsFast(query);
+  }
+
+  static Attrs ProgramAttrs(const FusedProgram& program, const std::vector<Shape>& shapes) {
+    std::vector<std::string> texts;
+    for (const Shape& shape : shapes) texts.push_back(ToString(shape));
+    Attrs attrs;
+    attrs.Set("program", ToText(program));
+    attrs.Set("shapes", std::move(texts));
+    return attrs;
   }
 
   bool IsFast(const NodeQuery& query) {
@@ -203,8 +311,9 @@ class ProgramFuser {
   };
 
   Fused ProgramOf(const FusionGroup& group) const {
-    const Shape& space = graph_.value(graph_.node(group.nodes[0]).outputs[0]).type.shape;
+    const Shape& space = group.space;
     Fused fused{ProgramOver(space), {}, {}};
+    for (int axis : group.axes) fused.program.dims[axis].role = DimRole::kReduce;
     absl::flat_hash_map<ValueId, ScalarTerm> terms;
     std::vector<NodeId> in_order = group.nodes;
     std::ranges::sort(in_order, {}, [](NodeId id) { return id.index; });
@@ -212,15 +321,19 @@ class ProgramFuser {
     for (NodeId id : in_order) {
       const Node& node = graph_.node(id);
       std::vector<ScalarTerm> inputs;
-      for (ValueId input : node.inputs) {
-        inputs.push_back(input.valid() ? TermOf(input, space, fused, terms) : ScalarTerm());
+      const std::vector<int>& host = FindOp(node.op)->traits.host_inputs;
+      for (int i = 0; i < std::ssize(node.inputs); ++i) {
+        const ValueId input = node.inputs[i];
+        const bool is_read = input.valid() && std::ranges::find(host, i) == host.end();
+        inputs.push_back(is_read ? TermOf(input, space, fused, terms) : ScalarTerm());
       }
       terms[node.outputs[0]] = AppendNode(QueryFor(graph_, id), inputs);
     }
     for (NodeId id : in_order) {
       const ValueId out = graph_.node(id).outputs[0];
       if (!IsReadOutside(out, index)) continue;
-      StoreOutput(fused.program, terms[out]);
+      const bool is_full = graph_.value(out).type.shape == space;
+      StoreOutput(fused.program, terms[out], !is_full);
       fused.outputs.push_back(out);
     }
     return fused;
@@ -231,7 +344,8 @@ class ProgramFuser {
     if (const auto it = terms.find(value); it != terms.end()) return it->second;
     const TensorType& type = graph_.value(value).type;
     ScalarTerm term;
-    if (const std::optional<double> constant = ScalarConstantOf(graph_, value); constant.has_value()) {
+    if (const std::optional<double> constant = ScalarConstantOf(graph_, value);
+        constant.has_value()) {
       term = AppendScalar(fused.program,
                           {.op = ScalarOp::kConstant, .dtype = type.dtype, .constant = *constant});
     } else {
@@ -312,7 +426,7 @@ class ProgramFuser {
   Graph& graph_;
   PassContext& context_;
   VariantMemo memo_;
-  std::unordered_map<NodeQuery, bool, QueryHash, SameQuery> fusible_;
+  std::unordered_map<NodeQuery, NodeForm, QueryHash, SameQuery> forms_;
   std::vector<std::vector<NodeId>> consumers_;
   std::vector<uint8_t> kept_;      // by value: read by an output or an update
   std::vector<uint8_t> awaited_;   // by node: another runs `after` it

@@ -8,6 +8,7 @@
 #include "ops/gradient.h"
 #include "ops/normalization.h"
 #include "ops/reference_dispatch.h"
+#include "ops/scalar_program.h"
 #include "ops/sharding.h"
 
 namespace millrace {
@@ -123,6 +124,22 @@ absl::Status Gradient(GradientContext& c) {
   return absl::OkStatus();
 }
 
+// Scale and B have the shape of the normalized dims, the last ones.
+std::optional<RowForm> Form(const NodeQuery& query, std::span<const ScalarTerm> x) {
+  const Shape& shape = query.inputs[0]->shape;
+  const auto axis = NormalizeAxis(query.attrs.Int("axis", -1), shape.rank());
+  if (!axis.ok()) return std::nullopt;
+  std::vector<int> axes;
+  for (int d = *axis; d < shape.rank(); ++d) axes.push_back(d);
+  const double count = RowCount(shape, axes);
+  const ScalarTerm centered = x[0] - RowMean(x[0], count);
+  const ScalarTerm variance = RowMean(centered * centered, count);
+  const double epsilon = query.attrs.Float("epsilon", kNormalizationEpsilon);
+  ScalarTerm y = centered * ScalarUnary(ScalarOp::kRsqrt, variance + epsilon) * x[1];
+  if (x.size() > 2 && x[2].valid()) y = y + x[2];
+  return RowForm{std::move(axes), y};
+}
+
 std::vector<ShardingRule> Rules(const NodeQuery& query) {
   std::vector<ShardingRule> rules;
   const Shape& shape = query.inputs[0]->shape;
@@ -158,6 +175,7 @@ OpDef LayerNormalizationOp() {
                      .doc = "type of Mean and InvStdDev: 1 is f32, 11 is f64; absent: f32, but f64 "
                             "for f64 inputs"}},
           .fusion = FusionClass::kReduction,
+          .row = Form,
           .infer = Infer,
           .reference = Reference,
           .gradient = Gradient,

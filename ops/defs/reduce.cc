@@ -12,6 +12,7 @@
 #include "ops/index_walk.h"
 #include "ops/reference_dispatch.h"
 #include "ops/row_functions.h"
+#include "ops/scalar_program.h"
 #include "ops/sharding.h"
 
 namespace millrace {
@@ -200,6 +201,41 @@ absl::Status SumGradient(GradientContext& c) {
   return GradientOver(c, OperandAxes(axes, f.attrs(), f.input_type(0).shape.rank()), OfSum);
 }
 
+// --- Formulas ----------------------------------------------------------------------------------
+
+// `count`: of the elements that become one.
+template <ScalarTerm (*kFormula)(const ScalarTerm& x, double count)>
+std::optional<RowForm> FormOver(const NodeQuery& query, const std::vector<int64_t>& axes,
+                                const ScalarTerm& x) {
+  const Shape& shape = query.inputs[0]->shape;
+  const auto normal = NormalizeAxes(axes, shape.rank());
+  if (!normal.ok() || normal->empty()) return std::nullopt;
+  return RowForm{*normal, kFormula(x, RowCount(shape, *normal))};
+}
+
+template <ScalarTerm (*kFormula)(const ScalarTerm&, double), AxesFn kAxes = AttributeAxes>
+std::optional<RowForm> Form(const NodeQuery& query, std::span<const ScalarTerm> x) {
+  return FormOver<kFormula>(query, kAxes(query.attrs, query.inputs[0]->shape.rank()), x[0]);
+}
+
+ScalarTerm SumForm(const ScalarTerm& x, double) { return RowSum(x); }
+ScalarTerm MaxForm(const ScalarTerm& x, double) { return RowMax(x); }
+ScalarTerm MinForm(const ScalarTerm& x, double) { return ScalarUnary(ScalarOp::kReduceMin, x); }
+ScalarTerm ProdForm(const ScalarTerm& x, double) { return ScalarUnary(ScalarOp::kReduceProd, x); }
+ScalarTerm SumSquareForm(const ScalarTerm& x, double) { return RowSum(x * x); }
+ScalarTerm L1Form(const ScalarTerm& x, double) { return RowSum(ScalarUnary(ScalarOp::kAbs, x)); }
+
+std::optional<RowForm> SumFormOf(const NodeQuery& query, std::span<const ScalarTerm> x) {
+  std::vector<int64_t> axes;
+  if (query.inputs.size() > 1 && query.inputs[1].has_value()) {
+    const auto known = query.known.find(1);
+    if (known == query.known.end()) return std::nullopt;
+    axes = known->second;
+  }
+  axes = OperandAxes(axes, query.attrs, query.inputs[0]->shape.rank());
+  return FormOver<SumForm>(query, axes, x[0]);
+}
+
 // --- Work and sharding -------------------------------------------------------------------------
 
 Work ReduceWork(const NodeQuery& query) {
@@ -303,33 +339,44 @@ OpDef ReduceSumOp() {
                  .default_value = false,
                  .doc = "absent or empty axes: none of them"};
   op.traits.host_inputs = {1};
+  op.row = SumFormOf;
   op.infer = InferByOperand;
   return op;
 }
 
 OpDef ReduceMeanOp() {
-  return Reducing("ReduceMean", "Means over axes", Reference<kMeanOf>, Gradient<OfMean>,
-                  MeanRules<>);
+  OpDef op =
+      Reducing("ReduceMean", "Means over axes", Reference<kMeanOf>, Gradient<OfMean>, MeanRules<>);
+  op.row = Form<RowMean>;
+  return op;
 }
 
 OpDef ReduceMaxOp() {
-  return Reducing("ReduceMax", "Largest elements over axes", Reference<kLargestOf>,
-                  Gradient<OfExtremum>, OwnRules<Reduction::kMax>);
+  OpDef op = Reducing("ReduceMax", "Largest elements over axes", Reference<kLargestOf>,
+                      Gradient<OfExtremum>, OwnRules<Reduction::kMax>);
+  op.row = Form<MaxForm>;
+  return op;
 }
 
 OpDef ReduceMinOp() {
-  return Reducing("ReduceMin", "Smallest elements over axes", Reference<kSmallestOf>,
-                  Gradient<OfExtremum>, OwnRules<Reduction::kMin>);
+  OpDef op = Reducing("ReduceMin", "Smallest elements over axes", Reference<kSmallestOf>,
+                      Gradient<OfExtremum>, OwnRules<Reduction::kMin>);
+  op.row = Form<MinForm>;
+  return op;
 }
 
 OpDef ReduceProdOp() {
-  return Reducing("ReduceProd", "Products over axes", Reference<kProductOf>, Gradient<OfProduct>,
-                  OwnRules<Reduction::kProd>);
+  OpDef op = Reducing("ReduceProd", "Products over axes", Reference<kProductOf>,
+                      Gradient<OfProduct>, OwnRules<Reduction::kProd>);
+  op.row = Form<ProdForm>;
+  return op;
 }
 
 OpDef ReduceL1Op() {
-  return Reducing("ReduceL1", "Sums of magnitudes over axes", Reference<kL1Of>, Gradient<OfL1>,
-                  NormRules);
+  OpDef op = Reducing("ReduceL1", "Sums of magnitudes over axes", Reference<kL1Of>, Gradient<OfL1>,
+                      NormRules);
+  op.row = Form<L1Form>;
+  return op;
 }
 
 OpDef ReduceL2Op() {
@@ -338,8 +385,10 @@ OpDef ReduceL2Op() {
 }
 
 OpDef ReduceSumSquareOp() {
-  return Reducing("ReduceSumSquare", "Sums of squares over axes", Reference<kSumSquareOf>,
-                  Gradient<OfSumSquare>, NormRules);
+  OpDef op = Reducing("ReduceSumSquare", "Sums of squares over axes", Reference<kSumSquareOf>,
+                      Gradient<OfSumSquare>, NormRules);
+  op.row = Form<SumSquareForm>;
+  return op;
 }
 
 OpDef ReduceLogSumOp() {
@@ -360,6 +409,7 @@ OpDef GlobalAveragePoolOp() {
   op.outputs = {{.name = "Y", .same_as = "T", .doc = "[N,C,1...]"}};
   op.attrs = {};
   op.infer = InferPool;
+  op.row = Form<RowMean, SpatialAxes>;
   return op;
 }
 

@@ -4,6 +4,7 @@
 #include "ops/dtypes.h"
 #include "ops/normalization.h"
 #include "ops/reference_dispatch.h"
+#include "ops/scalar_program.h"
 #include "ops/sharding.h"
 
 namespace millrace {
@@ -69,6 +70,17 @@ absl::Status Gradient(GradientContext& c) {
   return absl::OkStatus();
 }
 
+std::optional<RowForm> Form(const NodeQuery& query, std::span<const ScalarTerm> x) {
+  const Shape& shape = query.inputs[0]->shape;
+  const absl::StatusOr<int> axis = AxisOf(query.attrs, shape);
+  if (!axis.ok()) return std::nullopt;
+  std::vector<int> axes;
+  for (int d = *axis; d < shape.rank(); ++d) axes.push_back(d);
+  const ScalarTerm mean = RowMean(x[0] * x[0], RowCount(shape, axes));
+  const double epsilon = query.attrs.Float("epsilon", kNormalizationEpsilon);
+  return RowForm{std::move(axes), x[0] * ScalarUnary(ScalarOp::kRsqrt, mean + epsilon) * x[1]};
+}
+
 std::vector<ShardingRule> Rules(const NodeQuery& query) {
   std::vector<ShardingRule> rules;
   const Shape& shape = query.inputs[0]->shape;
@@ -108,6 +120,7 @@ OpDef RMSNormalizationOp() {
                      .doc = "ONNX's type for the mean; it is f64 here"}},
           .traits = {.in_place = {{0, 0}}},
           .fusion = FusionClass::kReduction,
+          .row = Form,
           .infer = Infer,
           .reference = Reference,
           .gradient = Gradient,

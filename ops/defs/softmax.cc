@@ -8,6 +8,7 @@
 #include "ops/gradient.h"
 #include "ops/ordering.h"
 #include "ops/reference_dispatch.h"
+#include "ops/scalar_program.h"
 #include "ops/sharding.h"
 
 namespace millrace {
@@ -101,6 +102,27 @@ absl::Status LogSoftmaxGradient(GradientContext& c) {
   return absl::OkStatus();
 }
 
+struct SoftmaxForm {
+  static ScalarTerm Of(const ScalarTerm& x) {
+    const ScalarTerm e = ScalarUnary(ScalarOp::kExp, x - RowMax(x));
+    return e / RowSum(e);
+  }
+};
+struct LogSoftmaxForm {
+  static ScalarTerm Of(const ScalarTerm& x) {
+    const ScalarTerm shifted = x - RowMax(x);
+    const ScalarTerm sum = RowSum(ScalarUnary(ScalarOp::kExp, shifted));
+    return shifted - ScalarUnary(ScalarOp::kLog, sum);
+  }
+};
+
+template <typename F>
+std::optional<RowForm> FormOf(const NodeQuery& query, std::span<const ScalarTerm> x) {
+  const auto axis = NormalizeAxis(query.attrs.Int("axis", -1), query.inputs[0]->shape.rank());
+  if (!axis.ok()) return std::nullopt;
+  return RowForm{{*axis}, F::Of(x[0])};
+}
+
 std::vector<ShardingRule> Rules(const NodeQuery& query) {
   const int rank = query.inputs[0]->shape.rank();
   const absl::StatusOr<int> axis = NormalizeAxis(query.attrs.Int("axis", -1), rank);
@@ -136,13 +158,17 @@ OpDef OfRows(std::string name, std::string doc, ReferenceFn reference, GradientF
 }  // namespace
 
 OpDef SoftmaxOp() {
-  return OfRows("Softmax", "exp(X) divided by its sum along an axis", Reference<kSoftmax>,
-                SoftmaxGradient);
+  OpDef op = OfRows("Softmax", "exp(X) divided by its sum along an axis", Reference<kSoftmax>,
+                    SoftmaxGradient);
+  op.row = FormOf<SoftmaxForm>;
+  return op;
 }
 
 OpDef LogSoftmaxOp() {
-  return OfRows("LogSoftmax", "The logarithm of Softmax along an axis", Reference<kLogSoftmax>,
-                LogSoftmaxGradient);
+  OpDef op = OfRows("LogSoftmax", "The logarithm of Softmax along an axis", Reference<kLogSoftmax>,
+                    LogSoftmaxGradient);
+  op.row = FormOf<LogSoftmaxForm>;
+  return op;
 }
 
 OpDef HardmaxOp() {
