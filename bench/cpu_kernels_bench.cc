@@ -163,6 +163,23 @@ BENCHMARK_CAPTURE(Rows, LayerNorm, "LayerNormalization", 3)->Args({1, 64})->Args
 BENCHMARK_CAPTURE(Rows, MeanOfAll, "ReduceMean", 1)->Args({128, 768});
 BENCHMARK_CAPTURE(Rows, Transpose, "Transpose", 1)->Args({128, 768})->Args({1024, 3072});
 
+// The same as a fused program.
+void FusedRows(benchmark::State& state, const char* op, int operands) {
+  NodeQuery node;
+  node.op = op;
+  node.inputs.assign(operands, TensorType{DType::kF32, {state.range(1)}});
+  node.inputs[0] =
+      node.outputs.emplace_back(TensorType{DType::kF32, {state.range(0), state.range(1)}});
+  std::vector<Shape> shapes;
+  for (const auto& type : node.inputs) shapes.push_back(type->shape);
+  Attrs attrs;
+  attrs.Set("program", ToText(NodeProgram(node)));
+  attrs.Set("shapes", std::vector<std::string>{ToString(node.outputs[0]->shape)});
+  Bench("fused.Program", shapes, attrs).Run(state);
+}
+BENCHMARK_CAPTURE(FusedRows, Softmax, "Softmax", 1)->Args({1536, 128})->Args({64, 32768});
+BENCHMARK_CAPTURE(FusedRows, LayerNorm, "LayerNormalization", 3)->Args({1, 64})->Args({128, 768});
+
 void MatMul(benchmark::State& state, const char* variant, int threads) {
   const int64_t batch = state.range(0), m = state.range(1), k = state.range(2), n = state.range(3);
   const Shape a = batch > 1 ? Shape{batch, m, k} : Shape{m, k};

@@ -60,6 +60,7 @@ class ProgramFuser {
       for (NodeId before : node.after) awaited_[before.index] = 1;
     }
     group_of_.assign(graph_.nodes.size(), -1);
+    form_of_.assign(graph_.nodes.size(), nullptr);
     for (size_t n = graph_.nodes.size(); n-- > 0;) Place(NodeId(n));
     return Fuse() || changed;
   }
@@ -250,12 +251,14 @@ class ProgramFuser {
   };
 
   const NodeForm& FormOf(NodeId id) {
+    if (form_of_[id.index] != nullptr) return *form_of_[id.index];
     const auto [it, is_new] = forms_.try_emplace(QueryFor(graph_, id));
     if (is_new) {
       it->second.axes = RowAxesOf(it->first);
       const bool has_program = it->second.axes.has_value() || IsScalarNode(it->first);
       it->second.fusible = has_program && HasFastKernel(it->first);
     }
+    form_of_[id.index] = &it->second;
     return it->second;
   }
 
@@ -292,15 +295,6 @@ class ProgramFuser {
   bool IsFast(const NodeQuery& query) {
     const std::vector<KernelVariant>& variants = memo_.Variants(query);
     return !variants.empty() && variants[0].name != "reference";
-  }
-
-  static Attrs ProgramAttrs(const FusedProgram& program, const std::vector<Shape>& shapes) {
-    std::vector<std::string> texts;
-    for (const Shape& shape : shapes) texts.push_back(ToString(shape));
-    Attrs attrs;
-    attrs.Set("program", ToText(program));
-    attrs.Set("shapes", std::move(texts));
-    return attrs;
   }
 
   // --- Fusing -----------------------------------------------------------------------------------
@@ -427,6 +421,7 @@ class ProgramFuser {
   PassContext& context_;
   VariantMemo memo_;
   std::unordered_map<NodeQuery, NodeForm, QueryHash, SameQuery> forms_;
+  std::vector<const NodeForm*> form_of_;  // by node; null: not asked yet
   std::vector<std::vector<NodeId>> consumers_;
   std::vector<uint8_t> kept_;      // by value: read by an output or an update
   std::vector<uint8_t> awaited_;   // by node: another runs `after` it
