@@ -28,6 +28,7 @@ namespace millrace {
 namespace {
 
 constexpr size_t kMaxVisited = 256;
+constexpr int64_t kMinSweep = 64;
 constexpr int kMaxReducedChain = 8;  // nodes between a reduction and what broadcasts its result
 constexpr size_t kMaxGroupNodes = 48, kMaxGroupInputs = 24, kMaxGroupOutputs = 4;
 
@@ -256,10 +257,26 @@ class ProgramFuser {
     if (is_new) {
       it->second.axes = RowAxesOf(it->first);
       const bool has_program = it->second.axes.has_value() || IsScalarNode(it->first);
-      it->second.fusible = has_program && HasFastKernel(it->first);
+      it->second.fusible = has_program && HasFastKernel(it->first) &&
+                           (!it->second.axes.has_value() || IsWorthSweeping(it->first));
     }
     form_of_[id.index] = &it->second;
     return it->second;
+  }
+
+  // Sweeps cost something to begin: short rows and narrow columns are better off with kernels of
+  // their own, and so is what has several sweeps: the kernels of Softmax and LayerNormalization
+  // take half the time of programs.
+  static bool IsWorthSweeping(const NodeQuery& query) {
+    const FusedProgram program = NodeProgram(query);
+    int64_t run = 1;  // points in a row that are all reduced, or all not
+    for (size_t d = program.dims.size(); d-- > 0;) {
+      if (program.dims[d].role != program.dims.back().role) break;
+      run *= program.dims[d].size;
+    }
+    const auto reductions = std::ranges::count_if(program.instructions,
+                                                  [](const auto& s) { return IsReduction(s.op); });
+    return run >= kMinSweep && reductions == 1;
   }
 
   // Of a reduction; nullptr for others.

@@ -52,10 +52,13 @@ struct ChainMachine {
   int lanes = 0;  // of a vector; block / lanes of them make a block
   int block = 0;  // lanes of a block
   using StepFn = void (*)();  // of a type that only simd_chain.cc knows
-  // By operation; bit 0: x is one number, bit 1: y is.
-  StepFn step[static_cast<int>(ChainOp::kCount)][4] = {};
+  // By operation; bit 0: x is one number, bit 1: y is. kNarrow: all are, and so is the accumulator.
+  static constexpr int kNarrow = 4;
+  StepFn step[static_cast<int>(ChainOp::kCount)][5] = {};
   // Runs code that ends with kEnd. slots[i]: where slot i lies.
   void (*run)(const ChainStep* code, float* const* slots) = nullptr;
+  // `vectors` vectors of `value`.
+  void (*fill)(float* to, float value, int vectors) = nullptr;
   // The lanes of a block as one number, by kReduceSum, ..., kReduceProd.
   float (*fold)(ChainOp op, const float* block) = nullptr;
 };

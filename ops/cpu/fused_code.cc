@@ -230,7 +230,11 @@ class FusedCompiler {
 
   // Stores the value, which is in the accumulator, for those that read it from memory.
   void Keep(int32_t i, ChainCode& code) {
-    if (slot_[i] < 0) slot_[i] = AddSlot({.kind = FusedSlot::Kind::kTemp});
+    if (slot_[i] < 0) {
+      FusedSlot slot;
+      slot.splat = space_.kind == FusedSpace::Kind::kRows && !varies_[i];
+      slot_[i] = AddSlot(slot);
+    }
     code.push_back({ChainOp::kStore, slot_[i]});
   }
 

@@ -90,17 +90,20 @@ struct PreparedFused {
   FusedCode code;
   const ChainMachine* machine = nullptr;
   std::vector<ChainStep> steps;  // all code, one piece after another
+  // Slots of operands and results that change from block to block. `direct`: f32 or i32, in the
+  // order of the lanes.
+  struct Moving {
+    int32_t slot = 0, index = 0;
+    bool is_output = false, direct = false;
+  };
   struct Phase {
     int64_t once = -1, sweep = -1;  // into steps; -1: nothing to do
+    std::vector<Moving> moving;     // what its sweep touches
   };
   std::vector<Phase> phases;
   int64_t finish = -1;
-  // kMap: slots of operands and results. `direct`: f32 or i32 in the order of the points.
-  struct Moving {
-    int32_t slot = 0, index = 0;
-    bool direct = false;
-  };
-  std::vector<Moving> moving;
+  std::vector<int32_t> carries;  // slots
+  int32_t mask = -1;             // slot
   std::vector<float> constants;  // one vector each, in the order of their slots
   int64_t row_floats = 0;        // of a carried row
 
@@ -111,14 +114,16 @@ struct PreparedFused {
   }
 };
 
-int64_t AppendCode(const ChainCode& code, PreparedFused& prepared) {
+// `narrow`: all that the code touches is one number a slot.
+int64_t AppendCode(const ChainCode& code, bool narrow, PreparedFused& prepared) {
   if (code.empty()) return -1;
   const auto begin = static_cast<int64_t>(prepared.steps.size());
   const auto is_splat = [&](int32_t slot) { return prepared.code.slots[slot].splat ? 1 : 0; };
   for (const ChainInstruction& i : code) {
     const int operands = OperandCount(i.op);
     const int splats = (operands > 0 ? is_splat(i.x) : 0) | (operands > 1 ? is_splat(i.y) * 2 : 0);
-    const ChainMachine::StepFn step = prepared.machine->step[static_cast<int>(i.op)][splats];
+    const int form = narrow ? ChainMachine::kNarrow : splats;
+    const ChainMachine::StepFn step = prepared.machine->step[static_cast<int>(i.op)][form];
     MILLRACE_CHECK(step != nullptr);
     prepared.steps.push_back({step, i.x, i.y});
   }
@@ -134,18 +139,34 @@ std::vector<int64_t> DenseSpaceStrides(const FusedSpace& space) {
   return strides;
 }
 
-void FindMoving(const NodeQuery& query, PreparedFused& p) {
+bool Touches(const ChainCode& code, int32_t slot) {
+  return std::ranges::any_of(code, [&](const ChainInstruction& i) {
+    const int operands = OperandCount(i.op);
+    return (operands > 0 && i.x == slot) || (operands > 1 && i.y == slot);
+  });
+}
+
+std::vector<PreparedFused::Moving> MovingOf(const NodeQuery& query, const PreparedFused& p,
+                                            const ChainCode& sweep) {
+  const bool is_map = p.space.kind == FusedSpace::Kind::kMap;
   const std::vector<int64_t> dense = DenseSpaceStrides(p.space);
-  for (size_t s = 0; s < p.code.slots.size(); ++s) {
+  const auto is_direct = [&](DType dtype, const std::vector<int64_t>& strides) {
+    return LiesAsLanes(dtype) && (is_map ? strides == dense : strides.back() == 1);
+  };
+  std::vector<PreparedFused::Moving> moving;
+  for (int32_t s = 0; s < std::ssize(p.code.slots); ++s) {
     const FusedSlot& slot = p.code.slots[s];
-    const bool is_output = slot.kind == FusedSlot::Kind::kOutput;
-    if (slot.splat || (!is_output && slot.kind != FusedSlot::Kind::kOperand)) continue;
     const int32_t i = slot.index;
-    const bool lies =
-        is_output ? LiesAsLanes(p.program.outputs[i].dtype) && query.outputs[i].has_value()
-                  : LiesAsLanes(p.program.operands[i].dtype) && p.space.operand_strides[i] == dense;
-    p.moving.push_back({static_cast<int32_t>(s), i, lies});
+    if (slot.splat || !slot.varies || !Touches(sweep, s)) continue;
+    if (slot.kind == FusedSlot::Kind::kOutput) {
+      const bool direct = is_direct(p.program.outputs[i].dtype, p.space.output_strides[i]);
+      moving.push_back({s, i, true, direct && query.outputs[i].has_value()});
+    } else if (slot.kind == FusedSlot::Kind::kOperand) {
+      moving.push_back(
+          {s, i, false, is_direct(p.program.operands[i].dtype, p.space.operand_strides[i])});
+    }
   }
+  return moving;
 }
 
 std::optional<PreparedFused> PrepareFused(const NodeQuery& query) {
@@ -160,16 +181,20 @@ std::optional<PreparedFused> PrepareFused(const NodeQuery& query) {
   p.space = *std::move(space);
   p.code = *std::move(code);
   p.machine = &GetChainMachine();
+  const bool rows = p.space.kind == FusedSpace::Kind::kRows;
   for (const FusedPhase& phase : p.code.phases) {
-    const int64_t once = AppendCode(phase.once, p);
-    p.phases.push_back({once, AppendCode(phase.sweep, p)});
+    const int64_t once = AppendCode(phase.once, rows, p);
+    p.phases.push_back({once, AppendCode(phase.sweep, false, p), MovingOf(query, p, phase.sweep)});
   }
-  p.finish = AppendCode(p.code.finish, p);
+  p.finish = AppendCode(p.code.finish, rows, p);
   for (const FusedSlot& slot : p.code.slots) {
     if (slot.kind != FusedSlot::Kind::kConstant) continue;
     p.constants.insert(p.constants.end(), p.machine->lanes, slot.constant);
   }
-  if (p.space.kind == FusedSpace::Kind::kMap) FindMoving(query, p);
+  for (int32_t s = 0; s < std::ssize(p.code.slots); ++s) {
+    if (p.code.slots[s].kind == FusedSlot::Kind::kCarry) p.carries.push_back(s);
+    if (p.code.slots[s].kind == FusedSlot::Kind::kMask) p.mask = s;
+  }
   if (p.code.carries > 0) p.row_floats = RoundUp(p.space.sizes.back(), p.machine->block);
   return p;
 }
@@ -204,13 +229,14 @@ class FusedWorker {
   // Points [begin, end) of a map.
   void RunMap(int64_t begin, int64_t end) {
     const int64_t whole = begin + (end - begin) / block_ * block_;
-    const bool all_direct = std::ranges::all_of(p_.moving, [](const auto& m) { return m.direct; });
+    const bool all_direct =
+        std::ranges::all_of(p_.phases[0].moving, [](const auto& m) { return m.direct; });
     int64_t at = begin;
     if (all_direct) {
-      for (const PreparedFused::Moving& m : p_.moving) Point(m, at);
+      for (const PreparedFused::Moving& m : p_.phases[0].moving) Point(m, at);
       for (; at < whole; at += block_) {
         Run(p_.phases[0].sweep);
-        for (const PreparedFused::Moving& m : p_.moving) slots_[m.slot] += block_;
+        for (const PreparedFused::Moving& m : p_.phases[0].moving) slots_[m.slot] += block_;
       }
     }
     for (; at < end; at += block_) RunMapBlock(at, std::min(block_, end - at));
@@ -224,11 +250,17 @@ class FusedWorker {
       BindFixed(row, dim, 0, 1);
       for (size_t phase = 0; phase < p_.phases.size(); ++phase) {
         Run(p_.phases[phase].once);
+        if (p_.phases[phase].sweep < 0) continue;
         StartReductions(phase);
+        for (const int32_t carry : p_.carries) {
+          slots_[carry] = rows_ + p_.code.slots[carry].index * p_.row_floats;
+        }
         int64_t unflushed = 0;
         for (int64_t at = 0; at < length; at += block_) {
           const int64_t count = std::min(block_, length - at);
-          SweepBlock(phase, row, dim, at, count);
+          if (p_.mask >= 0) MaskFirst(p_.mask, count);
+          SweepBlock(phase, row, dim, at, 1, count, at == 0);
+          for (const int32_t carry : p_.carries) slots_[carry] += block_;
           if (++unflushed == kFlushBlocks) {
             FlushSums(phase);
             unflushed = 0;
@@ -251,9 +283,10 @@ class FusedWorker {
       BindFixed(outer, dim, at, count);
       for (size_t phase = 0; phase < p_.phases.size(); ++phase) {
         Run(p_.phases[phase].once);
+        if (p_.phases[phase].sweep < 0) continue;
         StartReductions(phase);
         for (int64_t step = 0; step < length; ++step) {
-          SweepColumns(phase, outer, dim, step, at, count);
+          SweepBlock(phase, outer, dim, at, step, count, step == 0);
         }
         for (const FusedReduction& r : p_.code.phases[phase].reductions) {
           slots_[r.result] = slots_[r.accumulator];
@@ -266,17 +299,16 @@ class FusedWorker {
  private:
   // Points the slot at its operand or result, which lies as lanes do.
   void Point(const PreparedFused::Moving& m, int64_t at) {
-    const bool is_output = p_.code.slots[m.slot].kind == FusedSlot::Kind::kOutput;
-    void* base = is_output ? args_.outputs[m.index] : args_.inputs[m.index];
-    const int64_t offset = is_output ? 0 : p_.program.operands[m.index].offset;
+    void* base = m.is_output ? args_.outputs[m.index] : args_.inputs[m.index];
+    const int64_t offset = m.is_output ? 0 : p_.program.operands[m.index].offset;
     slots_[m.slot] = static_cast<float*>(base) + offset + at;
   }
 
   void RunMapBlock(int64_t at, int64_t count) {
-    for (const PreparedFused::Moving& m : p_.moving) {
+    for (const PreparedFused::Moving& m : p_.phases[0].moving) {
       if (m.direct && count == block_) {
         Point(m, at);
-      } else if (p_.code.slots[m.slot].kind == FusedSlot::Kind::kOutput) {
+      } else if (m.is_output) {
         BindOutput(m.slot, m.index, at, 1, count);
       } else {
         BindMapped(m.slot, m.index, at, count);
@@ -300,8 +332,12 @@ class FusedWorker {
   }
 
   void Splat(int64_t slot, float value) {
-    std::fill_n(BlockOf(slot), p_.code.slots[slot].splat ? lanes_ : block_, value);
+    Fill(slot, value, p_.code.slots[slot].splat ? 1 : block_ / lanes_);
     slots_[slot] = BlockOf(slot);
+  }
+
+  void Fill(int64_t slot, float value, int64_t vectors) {
+    p_.machine->fill(BlockOf(slot), value, static_cast<int>(vectors));
   }
 
   void MaskFirst(int64_t slot, int64_t count) {
@@ -405,52 +441,32 @@ class FusedWorker {
     });
   }
 
-  void SweepBlock(size_t phase, int64_t row, size_t dim, int64_t at, int64_t count) {
-    const bool last = phase + 1 == p_.phases.size();
-    const auto place = [&](const auto& strides, int64_t offset) {
-      return std::pair<int64_t, int64_t>(
-          offset + GroupOffset(strides, row, dim) + at * strides.back(), strides.back());
+  // One block of a sweep: kRows: elements [at, at + count) of the row; kColumns: of row `step` of
+  // the group. From one full block to the next, what lies as lanes is a fixed distance on.
+  void SweepBlock(size_t phase, int64_t outer, size_t dim, int64_t at, int64_t step, int64_t count,
+                  bool first) {
+    const bool rows = p_.space.kind == FusedSpace::Kind::kRows;
+    const auto place = [&](const std::vector<int64_t>& strides, int64_t offset) {
+      offset += GroupOffset(strides, outer, dim) + at * strides.back();
+      return std::pair(rows ? offset : offset + step * strides[dim], strides.back());
     };
-    ForSlots([&](int64_t s, const FusedSlot& slot) {
-      if (slot.kind == FusedSlot::Kind::kOperand && slot.varies) {
-        const auto [offset, stride] =
-            place(p_.space.operand_strides[slot.index], p_.program.operands[slot.index].offset);
-        BindOperand(s, slot.index, offset, stride, count);
-      } else if (slot.kind == FusedSlot::Kind::kCarry) {
-        slots_[s] = rows_ + slot.index * p_.row_floats + at;
-      } else if (slot.kind == FusedSlot::Kind::kMask) {
-        MaskFirst(s, count);
-      } else if (slot.kind == FusedSlot::Kind::kOutput && slot.varies && last) {
-        const auto [offset, stride] = place(p_.space.output_strides[slot.index], 0);
-        BindOutput(s, slot.index, offset, stride, count);
+    bool staged = false;
+    for (const PreparedFused::Moving& m : p_.phases[phase].moving) {
+      const std::vector<int64_t>& strides =
+          m.is_output ? p_.space.output_strides[m.index] : p_.space.operand_strides[m.index];
+      if (m.direct && count == block_ && !first) {
+        slots_[m.slot] += rows ? block_ : strides[dim];
+      } else if (m.is_output) {
+        const auto [offset, stride] = place(strides, 0);
+        BindOutput(m.slot, m.index, offset, stride, count);
+        staged |= slots_[m.slot] == BlockOf(m.slot);
+      } else {
+        const auto [offset, stride] = place(strides, p_.program.operands[m.index].offset);
+        BindOperand(m.slot, m.index, offset, stride, count);
       }
-    });
+    }
     Run(p_.phases[phase].sweep);
-    if (!last) return;
-    StoreOutputs(
-        true, [&](int32_t i) { return place(p_.space.output_strides[i], 0); }, count);
-  }
-
-  void SweepColumns(size_t phase, int64_t outer, size_t dim, int64_t step, int64_t at,
-                    int64_t count) {
-    const bool last = phase + 1 == p_.phases.size();
-    const auto place = [&](const auto& strides, int64_t offset) {
-      return std::pair<int64_t, int64_t>(
-          offset + GroupOffset(strides, outer, dim) + step * strides[dim] + at * strides.back(),
-          strides.back());
-    };
-    ForSlots([&](int64_t s, const FusedSlot& slot) {
-      if (slot.kind == FusedSlot::Kind::kOperand && slot.varies) {
-        const auto [offset, stride] =
-            place(p_.space.operand_strides[slot.index], p_.program.operands[slot.index].offset);
-        BindOperand(s, slot.index, offset, stride, count);
-      } else if (slot.kind == FusedSlot::Kind::kOutput && slot.varies && last) {
-        const auto [offset, stride] = place(p_.space.output_strides[slot.index], 0);
-        BindOutput(s, slot.index, offset, stride, count);
-      }
-    });
-    Run(p_.phases[phase].sweep);
-    if (!last) return;
+    if (!staged) return;
     StoreOutputs(
         true, [&](int32_t i) { return place(p_.space.output_strides[i], 0); }, count);
   }
@@ -465,7 +481,7 @@ class FusedWorker {
 
   void StartReductions(size_t phase) {
     for (const FusedReduction& r : p_.code.phases[phase].reductions) {
-      std::fill_n(BlockOf(r.accumulator), block_, IdentityOf(r.op));
+      Fill(r.accumulator, IdentityOf(r.op), block_ / lanes_);
     }
     std::fill_n(sums_, std::size(sums_), 0.0);
   }
@@ -476,7 +492,7 @@ class FusedWorker {
     for (size_t i = 0; i < std::min(reductions.size(), std::size(sums_)); ++i) {
       if (reductions[i].op != ChainOp::kReduceSum) continue;
       sums_[i] += p_.machine->fold(ChainOp::kReduceSum, BlockOf(reductions[i].accumulator));
-      std::fill_n(BlockOf(reductions[i].accumulator), block_, 0.0f);
+      Fill(reductions[i].accumulator, 0, block_ / lanes_);
     }
   }
 

@@ -143,6 +143,12 @@ void UnaryStep(const ChainStep* step, float* const* slots, MILLRACE_CHAIN_PARAMS
   return MILLRACE_CHAIN_NEXT;
 }
 
+template <class Op>
+void NarrowUnaryStep(const ChainStep* step, float* const* slots, MILLRACE_CHAIN_PARAMS) {
+  v0 = Op::Of(D(), v0);
+  return MILLRACE_CHAIN_NEXT;
+}
+
 // --- Binary --------------------------------------------------------------------------------------
 
 // b where it is larger (smaller), else a: NaN does not compare. x86 has just that.
@@ -214,6 +220,12 @@ void BinaryStep(const ChainStep* step, float* const* slots, MILLRACE_CHAIN_PARAM
   return MILLRACE_CHAIN_NEXT;
 }
 
+template <class Op>
+void NarrowBinaryStep(const ChainStep* step, float* const* slots, MILLRACE_CHAIN_PARAMS) {
+  v0 = Op::Of(v0, LoadAt<true>(slots[step->x], 0));
+  return MILLRACE_CHAIN_NEXT;
+}
+
 // --- Ternary -------------------------------------------------------------------------------------
 
 #define MILLRACE_CHAIN_TRIPLE(name, body) \
@@ -238,6 +250,12 @@ void TernaryStep(const ChainStep* step, float* const* slots, MILLRACE_CHAIN_PARA
 #define MILLRACE_CHAIN_DO(i) v##i = Op::Of(v##i, LoadAt<kSplatX>(x, i), LoadAt<kSplatY>(y, i));
   MILLRACE_CHAIN_EACH(MILLRACE_CHAIN_DO)
 #undef MILLRACE_CHAIN_DO
+  return MILLRACE_CHAIN_NEXT;
+}
+
+template <class Op>
+void NarrowTernaryStep(const ChainStep* step, float* const* slots, MILLRACE_CHAIN_PARAMS) {
+  v0 = Op::Of(v0, LoadAt<true>(slots[step->x], 0), LoadAt<true>(slots[step->y], 0));
   return MILLRACE_CHAIN_NEXT;
 }
 
@@ -274,6 +292,16 @@ void StoreStep(const ChainStep* step, float* const* slots, MILLRACE_CHAIN_PARAMS
   return MILLRACE_CHAIN_NEXT;
 }
 
+void NarrowLoadStep(const ChainStep* step, float* const* slots, MILLRACE_CHAIN_PARAMS) {
+  v0 = LoadAt<true>(slots[step->x], 0);
+  return MILLRACE_CHAIN_NEXT;
+}
+
+void NarrowStoreStep(const ChainStep* step, float* const* slots, MILLRACE_CHAIN_PARAMS) {
+  hn::StoreU(v0, D(), slots[step->x]);
+  return MILLRACE_CHAIN_NEXT;
+}
+
 void EndStep(const ChainStep*, float* const*, MILLRACE_CHAIN_PARAMS) {
 #define MILLRACE_CHAIN_DO(i) (void)v##i;
   MILLRACE_CHAIN_EACH(MILLRACE_CHAIN_DO)
@@ -285,6 +313,13 @@ void Run(const ChainStep* code, float* const* slots) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
   _mm256_zeroupper();  // compilers do not see that steps leave upper halves behind
 #endif
+}
+
+void Fill(float* to, float value, int vectors) {
+  const D d;
+  const auto lanes = static_cast<ptrdiff_t>(hn::Lanes(d));
+  const auto v = hn::Set(d, value);
+  for (ptrdiff_t i = 0; i < vectors; ++i) hn::StoreU(v, d, to + i * lanes);
 }
 
 // Halves are combined until one vector is left, and its lanes one by one.
@@ -337,27 +372,36 @@ void FillChainMachine(ChainMachine& machine) {
   machine.lanes = static_cast<int>(hn::Lanes(chain::D()));
   machine.block = machine.lanes * chain::kVectors;
   machine.run = chain::Run;
+  machine.fill = chain::Fill;
   machine.fold = chain::Fold;
   const auto set = [&](ChainOp op, int splats, chain::Step step) {
     machine.step[static_cast<int>(op)][splats] = chain::Hidden(step);
   };
+  constexpr int kNarrow = ChainMachine::kNarrow;
   set(ChainOp::kEnd, 0, chain::EndStep);
+  set(ChainOp::kEnd, kNarrow, chain::EndStep);
+  set(ChainOp::kLoad, kNarrow, chain::NarrowLoadStep);
+  set(ChainOp::kStore, kNarrow, chain::NarrowStoreStep);
   set(ChainOp::kLoad, 0, chain::LoadStep<false>);
   set(ChainOp::kLoad, 1, chain::LoadStep<true>);
   set(ChainOp::kStore, 0, chain::StoreStep);
-#define MILLRACE_CHAIN_SET(name) set(ChainOp::k##name, 0, chain::UnaryStep<chain::name>);
+#define MILLRACE_CHAIN_SET(name)                            \
+  set(ChainOp::k##name, 0, chain::UnaryStep<chain::name>); \
+  set(ChainOp::k##name, kNarrow, chain::NarrowUnaryStep<chain::name>);
   MILLRACE_CHAIN_UNARY(MILLRACE_CHAIN_SET)
 #undef MILLRACE_CHAIN_SET
 #define MILLRACE_CHAIN_SET(name)                                      \
   set(ChainOp::k##name, 0, chain::BinaryStep<chain::name, false>);    \
-  set(ChainOp::k##name, 1, chain::BinaryStep<chain::name, true>);
+  set(ChainOp::k##name, 1, chain::BinaryStep<chain::name, true>);     \
+  set(ChainOp::k##name, kNarrow, chain::NarrowBinaryStep<chain::name>);
   MILLRACE_CHAIN_BINARY(MILLRACE_CHAIN_SET)
 #undef MILLRACE_CHAIN_SET
 #define MILLRACE_CHAIN_SET(name)                                           \
   set(ChainOp::k##name, 0, chain::TernaryStep<chain::name, false, false>); \
   set(ChainOp::k##name, 1, chain::TernaryStep<chain::name, true, false>);  \
   set(ChainOp::k##name, 2, chain::TernaryStep<chain::name, false, true>);  \
-  set(ChainOp::k##name, 3, chain::TernaryStep<chain::name, true, true>);
+  set(ChainOp::k##name, 3, chain::TernaryStep<chain::name, true, true>);   \
+  set(ChainOp::k##name, kNarrow, chain::NarrowTernaryStep<chain::name>);
   MILLRACE_CHAIN_TERNARY(MILLRACE_CHAIN_SET)
 #undef MILLRACE_CHAIN_SET
 #define MILLRACE_CHAIN_SET(name) set(ChainOp::k##name, 0, chain::ReduceStep<chain::name>);

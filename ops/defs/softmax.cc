@@ -105,7 +105,7 @@ absl::Status LogSoftmaxGradient(GradientContext& c) {
 struct SoftmaxForm {
   static ScalarTerm Of(const ScalarTerm& x) {
     const ScalarTerm e = ScalarUnary(ScalarOp::kExp, x - RowMax(x));
-    return e / RowSum(e);
+    return e * ScalarUnary(ScalarOp::kReciprocal, RowSum(e));
   }
 };
 struct LogSoftmaxForm {
