@@ -27,7 +27,7 @@
 namespace millrace {
 namespace {
 
-constexpr size_t kMaxVisited = 256;
+constexpr size_t kMaxVisited = 64;
 constexpr int64_t kMinSweep = 64;
 constexpr int kMaxReducedChain = 8;  // nodes between a reduction and what broadcasts its result
 constexpr size_t kMaxGroupNodes = 48, kMaxGroupInputs = 24, kMaxGroupOutputs = 4;
