@@ -24,7 +24,7 @@ std::span<const KernelFamily> CpuKernelFamilies() {
       LoopBinaryFamily(),    SimdWhereFamily(),     SimdSoftmaxFamily(),  SimdLayerNormFamily(),
       SimdBatchNormFamily(), SimdGroupNormFamily(), SimdReduceFamily(),   SmallMatMulFamily(),
       SmallConvFamily(),     SimdPoolFamily(),      SimdPoolLastFamily(), ChannelsLastFamily(),
-      LoopGradPoolFamily(),  OneDnnFamily(),        ReferenceFamily(),
+      LoopGradPoolFamily(),  WinogradFamily(),      OneDnnFamily(),        ReferenceFamily(),
   };
   return kFamilies;
 }

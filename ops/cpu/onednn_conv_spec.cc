@@ -108,7 +108,7 @@ dnnl::convolution_forward::primitive_desc ForwardDesc(const ConvSpec& s, ConvPla
                               desc(s.dst), s.strides, s.dilations, s.pad_begin, s.pad_end)
                  : Conv::desc(kKind, kAlgorithm, desc(s.src), weights, desc(s.dst), s.strides,
                               s.dilations, s.pad_begin, s.pad_end);
-  return {op, AttrFor(s.epilogue, s.dst, desc), CpuEngine()};
+  return {op, AttrFor(s.epilogue), CpuEngine()};
 }
 
 dnnl::convolution_backward_data::primitive_desc BySourceDesc(const ConvSpec& s) {

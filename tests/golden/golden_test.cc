@@ -23,6 +23,7 @@
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "ops/infer.h"
+#include "passes/analytic_target.h"
 #include "passes/pass_list.h"
 
 namespace millrace {
@@ -73,12 +74,15 @@ absl::StatusOr<std::string> RunCase(const Case& c) {
   MILLRACE_RETURN_IF_ERROR(VerifyGraphAfter(graph, "parse"));
   RunPassesOptions options;
   options.catch_lies = true;
+  const AnalyticTarget target("cpu");
   PassContext context;
+  context.target = &target;
   MILLRACE_RETURN_IF_ERROR(RunPasses(passes, graph, context, options).status());
   std::string result = ToText(graph);
   for (const RewriteRecord& record : context.records) result += RecordText(record);
 
   PassContext again;
+  again.target = &target;
   MILLRACE_ASSIGN_OR_RETURN(const bool changed, RunPasses(passes, graph, again, options));
   if (changed) return InternalError(StrCat("not idempotent; the second run gave\n", ToText(graph)));
   return result;

@@ -110,10 +110,12 @@ KernelRequest RequestFor(const KernelCase& c, const KernelVariant& variant, int 
   request.variant = variant.name;
   for (size_t i = 0; i < c.query.inputs.size(); ++i) {
     request.inputs.push_back({.layout = LayoutOf(variant.in_layouts[i], c.query.inputs[i]),
+                              .strides = {},
                               .size_bytes = variant.packed_bytes});
   }
   for (size_t k = 0; k < c.query.outputs.size(); ++k) {
     request.outputs.push_back({.layout = LayoutOf(variant.out_layouts[k], c.query.outputs[k]),
+                               .strides = {},
                                .size_bytes = variant.packed_bytes});
   }
   request.threads = threads;
