@@ -163,6 +163,8 @@ class EpilogueReader {
     int32_t x = -1;
     if (const std::optional<float> low = LowerBoundOf(s, x)) {
       if (!Chain(x)) return false;
+      const bool is_relu = !chain_.empty() && chain_.back().op == EpilogueOp::kRelu;
+      if (*low == 0 && is_relu && chain_.back().alpha == 0) return true;
       return *low == 0 ? Eltwise(EpilogueOp::kRelu)
                        : Eltwise(EpilogueOp::kClip, *low, kInfinity);
     }

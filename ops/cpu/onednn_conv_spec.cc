@@ -59,7 +59,7 @@ std::optional<ConvSpec> ConvSpecOf(const NodeQuery& query) {
     const std::optional<FusedProduct> product = FusedProductOf(query);
     if (!product.has_value()) return std::nullopt;
     std::optional<EpiloguePlan> plan = PlanEpilogue(*product);
-    if (!plan.has_value()) return std::nullopt;
+    if (!plan.has_value() || !ArePostOps(*plan)) return std::nullopt;
     epilogue = *std::move(plan);
     first_operand = product->first_operand;
   }

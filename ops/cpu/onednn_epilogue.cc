@@ -1,5 +1,7 @@
 #include "ops/cpu/onednn_epilogue.h"
 
+#include <algorithm>
+
 namespace millrace {
 namespace {
 
@@ -44,6 +46,16 @@ dnnl::algorithm AlgorithmOf(EpilogueOp op) {
 }
 
 }  // namespace
+
+bool ArePostOps(const EpiloguePlan& plan) {
+  std::vector<EpilogueOp> functions;
+  for (const EpilogueStep& step : plan.steps) {
+    if (step.operand >= 0) continue;
+    if (std::ranges::count(functions, step.op) > 0) return false;
+    functions.push_back(step.op);
+  }
+  return true;
+}
 
 dnnl::primitive_attr AttrFor(const EpiloguePlan& plan) {
   dnnl::post_ops ops;

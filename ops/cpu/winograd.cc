@@ -19,6 +19,7 @@
 #define HWY_TARGET_INCLUDE "ops/cpu/winograd.cc"
 #include <algorithm>
 #include <array>
+#include <type_traits>
 
 #include "ops/cpu/epilogue_plan.h"
 #include "ops/cpu/simd_targets.h"
@@ -172,22 +173,38 @@ HWY_INLINE void MultiplyBlock(const float* a, int64_t a_stride, const float* b, 
 
 #undef MILLRACE_UNROLL
 
+// Rows in blocks as equal as can be: a small one at the end would read all columns for few rows.
 template <int kVectors>
 HWY_INLINE void MultiplyRows(const float* a, int64_t a_stride, int64_t rows, const float* b,
                              int64_t b_stride, int64_t inner, float* out, int64_t out_stride) {
-  constexpr int kMost = HWY_TARGET <= HWY_AVX3 ? 6 : 3;  // rows whose sums stay in registers
+  constexpr int64_t kMost = HWY_TARGET <= HWY_AVX3 ? 6 : 3;  // rows whose sums stay in registers
+  const int64_t blocks = (rows + kMost - 1) / kMost;
   int64_t r = 0;
-  for (; r + kMost <= rows; r += kMost) {
-    MultiplyBlock<kMost, kVectors>(a + r * a_stride, a_stride, b, b_stride, inner,
-                                   out + r * out_stride, out_stride);
-  }
-  for (; r + 2 <= rows; r += 2) {
-    MultiplyBlock<2, kVectors>(a + r * a_stride, a_stride, b, b_stride, inner, out + r * out_stride,
-                               out_stride);
-  }
-  if (r < rows) {
-    MultiplyBlock<1, kVectors>(a + r * a_stride, a_stride, b, b_stride, inner, out + r * out_stride,
-                               out_stride);
+  const auto multiply = [&](auto count) {
+    MultiplyBlock<count.value, kVectors>(a + r * a_stride, a_stride, b, b_stride, inner,
+                                         out + r * out_stride, out_stride);
+    r += count.value;
+  };
+  for (int64_t i = 0; i < blocks; ++i) {
+    switch ((rows - r + blocks - i - 1) / (blocks - i)) {
+      case 1:
+        multiply(std::integral_constant<int, 1>());
+        break;
+      case 2:
+        multiply(std::integral_constant<int, 2>());
+        break;
+      case 3:
+        multiply(std::integral_constant<int, 3>());
+        break;
+      case 4:
+        multiply(std::integral_constant<int, 4>());
+        break;
+      case 5:
+        multiply(std::integral_constant<int, 5>());
+        break;
+      default:
+        multiply(std::integral_constant<int, 6>());
+    }
   }
 }
 

@@ -54,6 +54,7 @@ class CaseList {
 };
 
 void AddElementwiseCases(CaseList& l);
+void AddFusedCases(CaseList& l);
 void AddImageCases(CaseList& l);
 void AddMoveCases(CaseList& l);
 void AddNormalizationCases(CaseList& l);
