@@ -45,6 +45,7 @@ std::span<const KernelFamily> CpuKernelFamilies() {
       SimdPoolLastFamily(),
       ChannelsLastFamily(),
       LoopGradPoolFamily(),
+      WinogradFamily(),
       OneDnnFamily(),
       ReferenceFamily(),
   };
@@ -145,7 +146,8 @@ namespace {
 absl::Status NotOffered(const KernelRequest& request) {
   return InternalError(StrCat("the cpu backend offers no kernel '", request.variant, "' for ",
                               request.query.op,
-                              " with these types and layouts on this machine"));
+                              " with these types, and operands that lie so (dense, for most), on "
+                              "this machine"));
 }
 
 bool IsDense(const OperandLayout& operand, const Shape& shape) {
@@ -166,7 +168,7 @@ bool LiesAs(Layout wanted, const OperandLayout& operand, const Shape& shape,
     return wanted == operand.layout && operand.size_bytes >= variant.packed_bytes;
   }
   if (wanted == operand.layout && wanted == Layout::kNHWC) return true;
-  const bool alike = !HasChannelsLast(shape);
+  const bool alike = (shape.rank() == 4 || shape.rank() == 5) && !HasChannelsLast(shape);
   if (operand.layout == Layout::kNHWC) return alike && wanted == Layout::kStrided;
   return IsDense(operand, shape) && (wanted == Layout::kStrided || alike);
 }
@@ -201,6 +203,8 @@ class FamilyLibrary final : public KernelLibrary {
   absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelRequest& request) override {
     KernelRequest normal = request;
     MILLRACE_ASSIGN_OR_RETURN(normal.query, NormalizeQuery(request.query));
+    normal.inputs.resize(normal.query.inputs.size());
+    normal.outputs.resize(normal.query.outputs.size());
     const std::string_view variant = request.variant;
     const std::string_view name = variant.substr(0, variant.find(':'));
     for (const KernelFamily& family : families_) {

@@ -28,6 +28,7 @@ KernelFamily SmallConvFamily();      // small_conv.cc
 KernelFamily SmallMatMulFamily();    // small_matmul.cc
 KernelFamily SimdPoolFamily();       // simd_pool.cc
 KernelFamily SimdPoolLastFamily();   // simd_pool_last.cc
+KernelFamily WinogradFamily();       // winograd.cc
 KernelFamily ChannelsLastFamily();   // channels_last.cc
 KernelFamily LoopGradPoolFamily();   // loop_grad_pool.cc
 KernelFamily ReferenceFamily();      // reference.cc

@@ -48,25 +48,19 @@ PrimitiveOperand ImageOperand(int arg, bool is_output, size_t index, const DnnlD
   return {arg, is_output, index, channels_last ? ChannelsLastDesc(dims) : PlainDesc(dims), wanted};
 }
 
-// The operand of post-op `p`. Those of the result's size lie like the result.
-void AddOperand(const ConvSpec& s, const ConvLayouts& layouts, size_t p,
-                std::vector<PrimitiveOperand>& operands) {
-  const int operand = s.epilogue.post_ops[p].operand;
-  const DnnlDims& dims = s.epilogue.operand_dims[operand];
-  const int arg = DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(p)) | DNNL_ARG_SRC_1;
-  const size_t index = s.first_operand + static_cast<size_t>(operand);
-  if (s.epilogue.IsWhole(s.dst, operand)) {
-    operands.push_back(
-        ImageOperand(arg, false, index, dims, layouts.dst_last, ChannelsLastDesc(dims)));
-  } else {
-    operands.push_back({arg, false, index, PlainDesc(dims), PlainDesc(dims)});
-  }
+// The operand of a step of the epilogue. A sum's is what the result starts from.
+void AddOperand(const ConvSpec& s, size_t step, std::vector<PrimitiveOperand>& operands) {
+  const int operand = s.epilogue.steps[step].operand;
+  if (operand < 0 || operand == s.epilogue.sum_operand) return;
+  const dnnl::memory::desc desc = PlainDesc(ToDnnlDims(s.epilogue.operand_shapes[operand]));
+  const int arg = DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(step)) | DNNL_ARG_SRC_1;
+  operands.push_back({arg, false, s.first_operand + static_cast<size_t>(operand), desc, desc});
 }
 
 // nullopt: the team at hand would want its weights packed in another way.
 std::optional<ConvPrimitive> MakeForward(const ConvSpec& s, const ConvLayouts& layouts,
                                          bool make_primitive) {
-  const bool channels_last = layouts.any() || !s.epilogue.post_ops.empty();
+  const bool channels_last = layouts.any() || !s.epilogue.steps.empty();
   const ConvPlaces places = channels_last ? ConvPlaces::kChannelsLast
                             : s.plain     ? ConvPlaces::kPlain
                                           : ConvPlaces::kAny;
@@ -82,10 +76,11 @@ std::optional<ConvPrimitive> MakeForward(const ConvSpec& s, const ConvLayouts& l
   if (s.has_bias) {
     operands.push_back({DNNL_ARG_BIAS, false, 2, PlainDesc(s.bias), PlainDesc(s.bias)});
   }
-  for (size_t p = 0; p < s.epilogue.post_ops.size(); ++p) {
-    if (s.epilogue.post_ops[p].operand >= 0) AddOperand(s, layouts, p, operands);
-  }
+  for (size_t i = 0; i < s.epilogue.steps.size(); ++i) AddOperand(s, i, operands);
   operands.push_back(ImageOperand(DNNL_ARG_DST, true, 0, s.dst, layouts.dst_last, desc.dst_desc()));
+  if (s.epilogue.sum_operand >= 0) {
+    operands.back().starts_from = static_cast<int>(s.first_operand) + s.epilogue.sum_operand;
+  }
   conv.operands.scratchpad = desc.scratchpad_desc();
   if (make_primitive) conv.primitive = dnnl::convolution_forward(desc);
   return conv;
@@ -164,9 +159,8 @@ std::optional<KernelVariant> OfferConv(const NodeQuery& query, const ConvSpec& s
     variant.scratch_bytes = conv->operands.scratch_bytes();
     if (layouts.src_last) variant.in_layouts[0] = Layout::kNHWC;
     if (layouts.dst_last) variant.out_layouts[0] = Layout::kNHWC;
-    for (size_t i = 0; layouts.dst_last && i < spec.epilogue.operand_dims.size(); ++i) {
-      const bool whole = spec.epilogue.IsWhole(spec.dst, static_cast<int>(i));
-      if (whole) variant.in_layouts[spec.first_operand + i] = Layout::kNHWC;
+    if (layouts.dst_last && spec.epilogue.sum_operand >= 0) {
+      variant.in_layouts[spec.first_operand + spec.epilogue.sum_operand] = Layout::kNHWC;
     }
     if (layouts.packed) {
       variant.in_layouts[1] = Layout::kPacked;

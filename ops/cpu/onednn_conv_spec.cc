@@ -59,7 +59,7 @@ std::optional<ConvSpec> ConvSpecOf(const NodeQuery& query) {
     const std::optional<FusedProduct> product = FusedProductOf(query);
     if (!product.has_value()) return std::nullopt;
     std::optional<EpiloguePlan> plan = PlanEpilogue(*product);
-    if (!plan.has_value()) return std::nullopt;
+    if (!plan.has_value() || !ArePostOps(*plan)) return std::nullopt;
     epilogue = *std::move(plan);
     first_operand = product->first_operand;
   }
@@ -108,7 +108,7 @@ dnnl::convolution_forward::primitive_desc ForwardDesc(const ConvSpec& s, ConvPla
                               desc(s.dst), s.strides, s.dilations, s.pad_begin, s.pad_end)
                  : Conv::desc(kKind, kAlgorithm, desc(s.src), weights, desc(s.dst), s.strides,
                               s.dilations, s.pad_begin, s.pad_end);
-  return {op, AttrFor(s.epilogue, s.dst, desc), CpuEngine()};
+  return {op, AttrFor(s.epilogue), CpuEngine()};
 }
 
 dnnl::convolution_backward_data::primitive_desc BySourceDesc(const ConvSpec& s) {

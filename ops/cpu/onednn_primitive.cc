@@ -1,6 +1,7 @@
 #include "ops/cpu/onednn_primitive.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "graph/channels_last.h"
 #include "graph/strings.h"
@@ -91,13 +92,20 @@ PrimitiveKernel::PrimitiveKernel(const dnnl::primitive& primitive,
   std::vector<Call> after;
   for (const PrimitiveOperand& operand : operands.operands) {
     const dnnl::memory lying = Unplaced(operand.given);
-    operands_.push_back({lying, operand.is_output, operand.index});
+    operands_.push_back({lying, operand.is_output, operand.index, operand.starts_from,
+                         operand.given.get_size()});
     if (!operand.reordered()) {
       main.Add(operand.arg, lying);
       continue;
     }
     const dnnl::memory other = InScratch(operand.wanted);
     main.Add(operand.arg, other);
+    if (operand.starts_from >= 0) {  // what it starts from was put where it lies
+      Call fetch = {.primitive = dnnl::reorder(lying, other)};
+      fetch.Add(DNNL_ARG_FROM, lying);
+      fetch.Add(DNNL_ARG_TO, other);
+      calls_.push_back(fetch);
+    }
     const dnnl::memory &from = operand.is_output ? other : lying,
                        &to = operand.is_output ? lying : other;
     Call reorder = {.primitive = dnnl::reorder(from, to)};
@@ -123,6 +131,9 @@ absl::Status PrimitiveKernel::Run(const KernelArgs& args) {
     void* const data = operand.is_output ? args.outputs[operand.index]
                                          : const_cast<void*>(args.inputs[operand.index]);
     MILLRACE_RETURN_IF_ERROR(Place(operand.memory, data));
+    if (operand.starts_from < 0) continue;
+    const void* start = args.inputs[operand.starts_from];
+    if (start != data) std::memcpy(data, start, operand.size_bytes);
   }
   if (args.scratch != scratch_) {
     for (const auto& [memory, offset] : in_scratch_) {

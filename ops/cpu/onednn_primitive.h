@@ -48,6 +48,7 @@ struct PrimitiveOperand {
   bool is_output = false;
   size_t index = 0;
   dnnl::memory::desc given, wanted;  // as it lies, and as the primitive takes or gives it
+  int starts_from = -1;  // an output that is added to: which input, lying likewise, is there first
 
   bool reordered() const { return wanted != given; }
 };
@@ -78,6 +79,8 @@ class PrimitiveKernel final : public Kernel {
     dnnl::memory memory;  // where it lies
     bool is_output = false;
     size_t index = 0;
+    int starts_from = -1;
+    size_t size_bytes = 0;
   };
 
   dnnl::memory InScratch(const dnnl::memory::desc& desc);

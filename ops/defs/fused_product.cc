@@ -9,6 +9,8 @@
 namespace millrace {
 namespace {
 
+constexpr int kMaxFusedOperands = 8;
+
 // The query of a node, its result of any type.
 NodeQuery QueryOfInputs(std::string_view op, const Attrs& attrs,
                         std::vector<std::optional<TensorType>> inputs) {
@@ -97,6 +99,13 @@ AttrSpec EpilogueAttr() {
           .doc = "what becomes of each element of the product, as a fused program"};
 }
 
+// The result may lie on any operand of the epilogue, which is read where it is written.
+std::vector<InPlacePair> OverOperands(int first) {
+  std::vector<InPlacePair> pairs;
+  for (int i = 0; i < kMaxFusedOperands; ++i) pairs.push_back({0, first + i});
+  return pairs;
+}
+
 OperandSpec FurtherOperands() {
   return {.name = "operands",
           .optional = true,
@@ -119,6 +128,7 @@ OpDef FusedConvOp() {
       .attrs = ConvAttrs({.name = "kernel_shape",
                           .kind = AttrKind::kInts,
                           .doc = "if given, the spatial dims of W"}),
+      .traits = {.in_place = OverOperands(3)},
       .fusion = FusionClass::kContraction,
       .infer = [](InferContext& c) { return InferProduct("fused.Conv", c); },
       .reference = [](const ReferenceContext& c) { return ReferenceProduct("fused.Conv", c); },
@@ -142,6 +152,7 @@ OpDef FusedMatMulOp() {
           .outputs = {{.name = "Y"}},
           .attrs = {EpilogueAttr(), flag("transA", "A is [K,M]; matrices only"),
                     flag("transB", "B is [N,K]; matrices only")},
+          .traits = {.in_place = OverOperands(2)},
           .fusion = FusionClass::kContraction,
           .infer = [](InferContext& c) { return InferProduct("fused.MatMul", c); },
           .reference = [](const ReferenceContext& c) { return ReferenceProduct("fused.MatMul", c); },

@@ -55,6 +55,7 @@ class CaseList {
 
 void AddAttentionCases(CaseList& l);
 void AddElementwiseCases(CaseList& l);
+void AddFusedCases(CaseList& l);
 void AddImageCases(CaseList& l);
 void AddMoveCases(CaseList& l);
 void AddNormalizationCases(CaseList& l);

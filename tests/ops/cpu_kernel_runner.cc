@@ -41,8 +41,10 @@ class GuardedBytes {
   size_t start_ = 0, size_ = 0;
 };
 
-// In which layout an operand lies that a variant wants in `layout`.
-Layout LayoutOf(Layout layout, const std::optional<TensorType>& type) {
+// In which layout operand `i` lies that a variant wants in `layouts`.
+Layout LayoutOf(const std::vector<Layout>& layouts, size_t i,
+                const std::optional<TensorType>& type) {
+  const Layout layout = i < layouts.size() ? layouts[i] : Layout::kStrided;
   const bool alike = layout == Layout::kNHWC && type.has_value() && !HasChannelsLast(type->shape);
   return alike ? Layout::kStrided : layout;
 }
@@ -109,12 +111,12 @@ KernelRequest RequestFor(const KernelCase& c, const KernelVariant& variant, int 
   request.query = c.query;
   request.variant = variant.name;
   for (size_t i = 0; i < c.query.inputs.size(); ++i) {
-    request.inputs.push_back({.layout = LayoutOf(variant.in_layouts[i], c.query.inputs[i]),
+    request.inputs.push_back({.layout = LayoutOf(variant.in_layouts, i, c.query.inputs[i]),
                               .strides = {},
                               .size_bytes = variant.packed_bytes});
   }
   for (size_t k = 0; k < c.query.outputs.size(); ++k) {
-    request.outputs.push_back({.layout = LayoutOf(variant.out_layouts[k], c.query.outputs[k]),
+    request.outputs.push_back({.layout = LayoutOf(variant.out_layouts, k, c.query.outputs[k]),
                                .strides = {},
                                .size_bytes = variant.packed_bytes});
   }
@@ -163,7 +165,7 @@ absl::StatusOr<std::vector<Tensor>> RunVariant(KernelLibrary& library, const Ker
     Tensor t = c.inputs[i];
     inputs.push_back(nullptr);
     if (!t.has_data()) continue;
-    const Layout layout = LayoutOf(variant.in_layouts[i], t.type());
+    const Layout layout = LayoutOf(variant.in_layouts, i, t.type());
     if (layout == Layout::kPacked) {
       MILLRACE_ASSIGN_OR_RETURN(t, Packed(library, c, variant, static_cast<int>(i)));
     }
@@ -186,7 +188,7 @@ absl::StatusOr<std::vector<Tensor>> RunVariant(KernelLibrary& library, const Ker
   if (options.in_place.output < 0) MILLRACE_RETURN_IF_ERROR(kernel->Run(args));
   std::vector<Tensor> results;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const Layout layout = LayoutOf(variant.out_layouts[i], c.query.outputs[i]);
+    const Layout layout = LayoutOf(variant.out_layouts, i, c.query.outputs[i]);
     const TensorType type = layout == Layout::kPacked
                                 ? TensorType{DType::kU8, {variant.packed_bytes}}
                                 : *c.query.outputs[i];

@@ -173,6 +173,7 @@ Attrs MakeAttrs(std::initializer_list<std::pair<std::string_view, AttrValue>> it
 std::vector<OpCase> OpCases() {
   CaseList list;
   AddElementwiseCases(list);
+  AddFusedCases(list);
   AddImageCases(list);
   AddProducts(list);
   AddWindows(list);
