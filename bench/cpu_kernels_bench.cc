@@ -43,10 +43,14 @@ class Bench {
     scratch_ = Place({DType::kU8, {variant_.scratch_bytes}});
   }
 
-  void Run(benchmark::State& state) {
+  bool RunOnce() {
     const KernelArgs args = {.inputs = in_.data(), .outputs = out_.data(), .scratch = scratch_};
+    return kernel_->Run(args).ok();
+  }
+
+  void Run(benchmark::State& state) {
     for (auto _ : state) {
-      if (!kernel_->Run(args).ok()) state.SkipWithError("failed");
+      if (!RunOnce()) state.SkipWithError("failed");
     }
     const double runs = static_cast<double>(state.iterations());
     state.SetLabel(variant_.name);
@@ -130,6 +134,41 @@ void Products(benchmark::internal::Benchmark* b) {
 BENCHMARK_CAPTURE(MatMul, own, "simd", 1)->Apply(SmallProducts);
 BENCHMARK_CAPTURE(MatMul, oneDNN, "onednn", 1)->Apply(SmallProducts)->Apply(Products);
 BENCHMARK_CAPTURE(MatMul, oneDNN_two_threads, "onednn", 2)->Apply(Products)->UseRealTime();
+
+// Arguments: heads, queries, keys, head.
+void Attention(benchmark::State& state, const char* layout, bool causal) {
+  const int64_t heads = state.range(0), queries = state.range(1), keys = state.range(2);
+  const bool tokens_first = layout == std::string_view("bthd");
+  const auto shape = [&](int64_t tokens) {
+    return tokens_first ? Shape{1, tokens, heads, state.range(3)}
+                        : Shape{1, heads, tokens, state.range(3)};
+  };
+  Attrs attrs;
+  attrs.Set("causal", causal);
+  for (const char* name : {"q_layout", "k_layout", "v_layout", "y_layout"}) {
+    attrs.Set(name, std::string(layout));
+  }
+  Bench("fused.Attention", {shape(queries), shape(keys), shape(keys)}, attrs).Run(state);
+}
+// The same by the nodes it stands for, K already transposed.
+void AttentionInThree(benchmark::State& state) {
+  const int64_t heads = state.range(0), queries = state.range(1), keys = state.range(2);
+  const int64_t size = state.range(3);
+  Bench scores("MatMul", {{heads, queries, size}, {heads, size, keys}});
+  Bench weights("Softmax", {{heads, queries, keys}});
+  Bench mixed("MatMul", {{heads, queries, keys}, {heads, keys, size}});
+  for (auto _ : state) {
+    if (!scores.RunOnce() || !weights.RunOnce() || !mixed.RunOnce()) state.SkipWithError("failed");
+  }
+}
+void AttentionSizes(benchmark::internal::Benchmark* b) {
+  b->Args({12, 128, 128, 64})->Args({12, 197, 197, 64})->Args({12, 1024, 1024, 64});
+  b->Args({12, 1, 1024, 64});
+}
+BENCHMARK_CAPTURE(Attention, heads_first, "bhtd", false)->Apply(AttentionSizes);
+BENCHMARK_CAPTURE(Attention, tokens_first, "bthd", false)->Apply(AttentionSizes);
+BENCHMARK_CAPTURE(Attention, causal, "bthd", true)->Apply(AttentionSizes);
+BENCHMARK(AttentionInThree)->Apply(AttentionSizes);
 
 // Arguments: batch, channels in, size, channels out, kernel, stride; groups = channels in when
 // depthwise.

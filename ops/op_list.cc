@@ -65,6 +65,7 @@ namespace millrace {
   OP(EyeLikeOp) \
   OP(FlattenOp) \
   OP(FloorOp) \
+  OP(FusedAttentionOp) \
   OP(FusedConvOp) \
   OP(FusedMatMulOp) \
   OP(FusedPrepackOp) \

@@ -18,14 +18,37 @@
 namespace millrace {
 
 std::span<const KernelFamily> CpuKernelFamilies() {
+  // One a line, so that a line does not change with its neighbours.
+  // clang-format off
   static const KernelFamily kFamilies[] = {
-      EmptyFamily(),         CopyFamily(),          TransposeFamily(),    JoinFamily(),
-      GatherFamily(),        MapCopyFamily(),       SimdUnaryFamily(),    SimdBinaryFamily(),
-      LoopBinaryFamily(),    SimdWhereFamily(),     SimdSoftmaxFamily(),  SimdLayerNormFamily(),
-      SimdBatchNormFamily(), SimdGroupNormFamily(), SimdReduceFamily(),   SmallMatMulFamily(),
-      SmallConvFamily(),     SimdPoolFamily(),      SimdPoolLastFamily(), ChannelsLastFamily(),
-      LoopGradPoolFamily(),  WinogradFamily(),      OneDnnFamily(),        ReferenceFamily(),
+      EmptyFamily(),
+      SimdCastFamily(),
+      CopyFamily(),
+      TransposeFamily(),
+      JoinFamily(),
+      GatherFamily(),
+      MapCopyFamily(),
+      SimdUnaryFamily(),
+      SimdBinaryFamily(),
+      LoopBinaryFamily(),
+      SimdWhereFamily(),
+      SimdSoftmaxFamily(),
+      SimdAttentionFamily(),
+      SimdLayerNormFamily(),
+      SimdBatchNormFamily(),
+      SimdGroupNormFamily(),
+      SimdReduceFamily(),
+      SmallMatMulFamily(),
+      SmallConvFamily(),
+      SimdPoolFamily(),
+      SimdPoolLastFamily(),
+      ChannelsLastFamily(),
+      LoopGradPoolFamily(),
+      WinogradFamily(),
+      OneDnnFamily(),
+      ReferenceFamily(),
   };
+  // clang-format on
   return kFamilies;
 }
 

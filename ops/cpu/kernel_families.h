@@ -12,10 +12,12 @@ KernelFamily SimdBinaryFamily();     // simd_binary.cc
 KernelFamily LoopBinaryFamily();     // loop_binary.cc
 KernelFamily SimdWhereFamily();      // simd_where.cc
 KernelFamily SimdSoftmaxFamily();    // simd_softmax.cc
+KernelFamily SimdAttentionFamily();  // simd_attention.cc
 KernelFamily SimdLayerNormFamily();  // simd_layer_norm.cc
 KernelFamily SimdBatchNormFamily();  // simd_batch_norm.cc
 KernelFamily SimdGroupNormFamily();  // simd_group_norm.cc
 KernelFamily SimdReduceFamily();     // simd_reduce.cc
+KernelFamily SimdCastFamily();       // simd_cast.cc
 KernelFamily CopyFamily();           // copy.cc
 KernelFamily TransposeFamily();      // transpose.cc
 KernelFamily JoinFamily();           // join.cc

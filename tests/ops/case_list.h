@@ -53,6 +53,7 @@ class CaseList {
   uint64_t seed_ = 0;
 };
 
+void AddAttentionCases(CaseList& l);
 void AddElementwiseCases(CaseList& l);
 void AddImageCases(CaseList& l);
 void AddMoveCases(CaseList& l);

@@ -179,6 +179,7 @@ std::vector<OpCase> OpCases() {
   AddReductions(list);
   AddMoveCases(list);
   AddPoolCases(list);
+  AddAttentionCases(list);
   AddNormalizationCases(list);
   AddRecurrentCases(list);
   AddQuantizedCases(list);
