@@ -11,8 +11,8 @@ std::span<const Pass> AllPasses() {
   static const Pass kPasses[] = {
       {"lower-einsum", "Turn Einsum into products of matrices", 1, LowerEinsum},
       {"fold-constants", "Compute nodes all of whose inputs are constants", 1, FoldConstants},
-      {"fold-batch-norm",
-       "Fold BatchNormalization into the weights before it; rounds differently", 2, FoldBatchNorm},
+      {"fold-batch-norm", "Fold BatchNormalization into the weights before it; rounds differently",
+       2, FoldBatchNorm},
       {"eliminate-identity", "Let readers of a node that changes nothing read what it copies", 1,
        EliminateIdentity},
       {"merge-moves", "Make one Transpose, Reshape or Cast of two in a row", 1, MergeMoves},
@@ -22,6 +22,10 @@ std::span<const Pass> AllPasses() {
        LiftNestedConstants},
       {"eliminate-dead-nodes", "Drop nodes without effects whose results nobody reads", 1,
        EliminateDeadNodes},
+      {"fuse-attention", "Compute attention as one node; sums are reassociated", 2, FuseAttention,
+       PassStage::kRecognize},
+      {"lower-to-bf16", "Compute products in bf16 (--precision bf16)", kAskedForLevel, LowerToBf16,
+       PassStage::kRecognize},
       {"fuse-epilogues",
        "Let products go through what follows them point by point; rounds differently", 2,
        FuseEpilogues, PassStage::kRecognize},
@@ -54,7 +58,7 @@ absl::Status CheckPassName(const std::string& name) {
 }  // namespace
 
 absl::StatusOr<std::vector<Pass>> SelectPasses(const PassSelection& selection) {
-  for (const auto* names : {&selection.only, &selection.without}) {
+  for (const auto* names : {&selection.only, &selection.also, &selection.without}) {
     for (const std::string& name : *names) MILLRACE_RETURN_IF_ERROR(CheckPassName(name));
   }
   const auto named = [](const std::vector<std::string>& names, const Pass& pass) {
@@ -63,7 +67,8 @@ absl::StatusOr<std::vector<Pass>> SelectPasses(const PassSelection& selection) {
   std::vector<Pass> passes;
   for (const Pass& pass : AllPasses()) {
     const bool wanted =
-        selection.only.empty() ? pass.level <= selection.level : named(selection.only, pass);
+        named(selection.also, pass) ||
+        (selection.only.empty() ? pass.level <= selection.level : named(selection.only, pass));
     const bool dropped = named(selection.without, pass);
     if (dropped && pass.level == 0) {
       return UsageError(StrCat("plans need pass '", pass.name, "'; it cannot be left out"));

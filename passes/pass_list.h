@@ -11,6 +11,9 @@
 
 namespace millrace {
 
+// The level of passes that run only where they are asked for by name.
+inline constexpr int kAskedForLevel = kMaxLevel + 1;
+
 // In the order in which the pipeline runs them.
 std::span<const Pass> AllPasses();
 const Pass* FindPass(std::string_view name);  // nullptr when there is none
@@ -18,6 +21,7 @@ const Pass* FindPass(std::string_view name);  // nullptr when there is none
 struct PassSelection {
   int level = kDefaultLevel;              // passes up to it (Pass::level)
   std::vector<std::string> only = {};     // instead of those of the level, in the list's order
+  std::vector<std::string> also = {};     // besides those of the level
   std::vector<std::string> without = {};  // but not these
 };
 // UsageError for names that no pass has, and for `without` a pass that planning needs.
@@ -28,10 +32,12 @@ absl::StatusOr<bool> EliminateCommonSubexpressions(Graph& graph, PassContext& co
 absl::StatusOr<bool> EliminateIdentity(Graph& graph, PassContext& context);
 absl::StatusOr<bool> FoldBatchNorm(Graph& graph, PassContext& context);
 absl::StatusOr<bool> FoldConstants(Graph& graph, PassContext& context);
+absl::StatusOr<bool> FuseAttention(Graph& graph, PassContext& context);
 absl::StatusOr<bool> FuseEpilogues(Graph& graph, PassContext& context);
 absl::StatusOr<bool> FusePrograms(Graph& graph, PassContext& context);
 absl::StatusOr<bool> LiftNestedConstants(Graph& graph, PassContext& context);
 absl::StatusOr<bool> LowerEinsum(Graph& graph, PassContext& context);
+absl::StatusOr<bool> LowerToBf16(Graph& graph, PassContext& context);
 absl::StatusOr<bool> MergeMoves(Graph& graph, PassContext& context);
 absl::StatusOr<bool> PrepackWeights(Graph& graph, PassContext& context);
 absl::StatusOr<bool> EliminateDeadNodes(Graph& graph, PassContext& context);

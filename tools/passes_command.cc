@@ -22,7 +22,9 @@ absl::Status Passes(const PassesOptions& options) {
     return absl::OkStatus();
   }
   Table table({"pass", ">from -O", "what it does"});
-  for (const Pass& pass : AllPasses()) table.Row({pass.name, StrCat(pass.level), pass.doc});
+  for (const Pass& pass : AllPasses()) {
+    table.Row({pass.name, pass.level < kAskedForLevel ? StrCat(pass.level) : "", pass.doc});
+  }
   Print(table.ToString());
   return absl::OkStatus();
 }

@@ -16,6 +16,7 @@ const char* RewriteOptions::Given() const {
   if (level >= 0) return "-O";
   if (!passes.empty()) return "--passes";
   if (!without.empty()) return "--disable-pass";
+  if (!precision.empty()) return "--precision";
   if (!dumps.empty()) return "--dump-after";
   return verify_each ? "--verify-each" : nullptr;
 }
@@ -28,6 +29,8 @@ void AddRewriteOptions(OptionList& list, RewriteOptions& options) {
              kDefaultLevel, "]"));
   list.Text("--passes", "A,B", options.passes, "Run these passes instead");
   list.Text("--disable-pass", "A,B", options.without, "Run all but these passes");
+  list.Text("--precision", "f32|bf16", options.precision,
+            "bf16: compute matrix products and convolutions of f32 in it, with sums in f32");
   list.Pairs("--dump-after", "PASS|all DIR", options.dumps,
              "Write the graph after a pass, or each of them, to a folder");
   list.Flag("--verify-each", options.verify_each,
@@ -86,6 +89,11 @@ absl::Status ApplyRewriteOptions(const RewriteOptions& options, const Graph& inp
   if (options.level >= 0) compile.passes.level = options.level;
   compile.passes.only = Names(options.passes);
   compile.passes.without = Names(options.without);
+  if (options.precision == "bf16") {
+    compile.passes.also.push_back("lower-to-bf16");
+  } else if (!options.precision.empty() && options.precision != "f32") {
+    return UsageError(StrCat("--precision is f32 or bf16, not '", options.precision, "'"));
+  }
   MILLRACE_RETURN_IF_ERROR(SelectPasses(compile.passes).status());
   compile.running.catch_lies = options.verify_each;
   return AddDumps(options, input, compile);

@@ -14,6 +14,7 @@ namespace millrace {
 struct RewriteOptions {
   int level = -1;                  // -1: the default one
   std::string passes, without;     // names, with commas between them
+  std::string precision;           // of products: "f32" or "bf16"; empty: as the model says
   std::vector<std::string> dumps;  // pass (or "all") and folder, in turn
   bool verify_each = false;
 

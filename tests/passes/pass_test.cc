@@ -96,7 +96,10 @@ TEST(SelectPasses, ByLevelByNameAndWithout) {
     }
     return names;
   };
-  EXPECT_EQ(names({.level = kMaxLevel}).size(), AllPasses().size());
+  EXPECT_EQ(names({.level = kAskedForLevel}).size(), AllPasses().size());
+  EXPECT_THAT(names({.level = kMaxLevel}), testing::Not(testing::Contains("lower-to-bf16")));
+  EXPECT_THAT(names({.level = 0, .also = {"lower-to-bf16"}}),
+              testing::ElementsAre("lift-nested-constants", "lower-to-bf16"));
   EXPECT_THAT(names({.level = 0}),
               testing::ElementsAre("lift-nested-constants"));
   // In the list's order, with what plans need.
