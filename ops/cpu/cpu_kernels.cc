@@ -38,6 +38,7 @@ std::span<const KernelFamily> CpuKernelFamilies() {
       SimdBatchNormFamily(),
       SimdGroupNormFamily(),
       SimdReduceFamily(),
+      PackedProductFamily(),
       SmallMatMulFamily(),
       SmallConvFamily(),
       SimdPoolFamily(),
