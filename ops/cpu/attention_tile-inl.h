@@ -12,83 +12,11 @@
 #include <cstdint>
 
 #include "ops/cpu/simd_math-inl.h"
+#include "ops/cpu/tile_product-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace millrace {
 namespace HWY_NAMESPACE {
-
-// Vectors of queries in a tile, and rows of a product kept in registers: their accumulators, a
-// vector of each and one element spread fill 32 registers, or 16.
-#if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
-inline constexpr size_t kTileRows = 8;
-#else
-inline constexpr size_t kTileRows = 4;
-#endif
-inline constexpr size_t kMaxTileVectors = 3;
-
-// Strides in elements.
-struct MatrixView {
-  const float* data;
-  int64_t row_stride, column_stride;
-};
-
-// out[r][q] = (out[r][q] factor[q] or 0) + sum over i < depth of a(r, i) b[i][q], for `kRows` rows
-// of a tile of kVectors vectors. factor null: 0.
-template <size_t kRows, size_t kVectors>
-HWY_INLINE void RowsOfProduct(MatrixView a, const float* HWY_RESTRICT b, int64_t depth,
-                              const float* factor, float* HWY_RESTRICT out) {
-  const hn::ScalableTag<float> d;
-  using V = hn::Vec<decltype(d)>;
-  const size_t lanes = hn::Lanes(d), width = kVectors * lanes;
-  V sum[kRows][kVectors];
-#pragma GCC unroll 8
-  for (size_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-    for (size_t v = 0; v < kVectors; ++v) {
-      sum[r][v] = factor == nullptr ? hn::Zero(d)
-                                    : hn::Mul(hn::LoadU(d, out + r * width + v * lanes),
-                                              hn::LoadU(d, factor + v * lanes));
-    }
-  }
-  const float* from = a.data;
-  for (int64_t i = 0; i < depth; ++i, from += a.column_stride, b += width) {
-    V columns[kVectors];
-#pragma GCC unroll 4
-    for (size_t v = 0; v < kVectors; ++v) columns[v] = hn::LoadU(d, b + v * lanes);
-#pragma GCC unroll 8
-    for (size_t r = 0; r < kRows; ++r) {
-      const auto x = hn::Set(d, from[static_cast<int64_t>(r) * a.row_stride]);
-#pragma GCC unroll 4
-      for (size_t v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(x, columns[v], sum[r][v]);
-    }
-  }
-#pragma GCC unroll 8
-  for (size_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-    for (size_t v = 0; v < kVectors; ++v) {
-      hn::StoreU(sum[r][v], d, out + r * width + v * lanes);
-    }
-  }
-}
-
-// The same for `rows` rows.
-template <size_t kVectors>
-HWY_NOINLINE void TileProduct(MatrixView a, int64_t rows, int64_t depth, const float* b,
-                              const float* factor, float* out) {
-  const int64_t width = static_cast<int64_t>(kVectors * hn::Lanes(hn::ScalableTag<float>()));
-  const auto step = [&](int64_t count) {
-    a.data += count * a.row_stride;
-    out += count * width;
-    rows -= count;
-  };
-  constexpr int64_t kRows = kTileRows;
-  for (; rows >= kRows; step(kRows)) RowsOfProduct<kRows, kVectors>(a, b, depth, factor, out);
-  if (kRows > 4 && rows >= 4) {
-    RowsOfProduct<4, kVectors>(a, b, depth, factor, out);
-    step(4);
-  }
-  for (; rows > 0; step(1)) RowsOfProduct<1, kVectors>(a, b, depth, factor, out);
-}
 
 // How far the softmax of a tile's queries has come, a vector's lane for each.
 struct RunningSoftmax {

@@ -39,6 +39,7 @@ std::span<const KernelFamily> CpuKernelFamilies() {
       SimdBatchNormFamily(),
       SimdGroupNormFamily(),
       SimdReduceFamily(),
+      PackedProductFamily(),
       SmallMatMulFamily(),
       SmallConvFamily(),
       SimdPoolFamily(),

@@ -52,8 +52,10 @@ std::string_view OneDnnIsa() {
 
 namespace {
 
+// Told apart by op and the type of the first operand.
 struct OpGroup {
   std::span<const std::string_view> ops;
+  DType dtype;
   std::optional<KernelVariant> (*match)(const NodeQuery& query, int threads);
   absl::StatusOr<std::unique_ptr<Kernel>> (*prepare)(const KernelRequest& request);
   std::vector<KernelVariant> (*more)(const NodeQuery& query, int threads) = nullptr;
@@ -65,32 +67,36 @@ constexpr std::string_view kRecurrent[] = {"GRU", "LSTM", "RNN", "grad.LSTM"};
 constexpr std::string_view kPacks[] = {kPrepack};
 std::optional<KernelVariant> MatchNone(const NodeQuery&, int) { return std::nullopt; }
 constexpr OpGroup kGroups[] = {
-    {kConvs, MatchOneDnnConv, PrepareOneDnnConv, MoreOneDnnConv},
-    {kPacks, MatchNone, PrepareOneDnnPack, MoreOneDnnPacks},
-    {kProducts, MatchOneDnnMatMul, PrepareOneDnnMatMul},
-    {kRecurrent, MatchOneDnnRecurrent, PrepareOneDnnRecurrent},
+    {kConvs, DType::kF32, MatchOneDnnConv, PrepareOneDnnConv, MoreOneDnnConv},
+    {kPacks, DType::kF32, MatchNone, PrepareOneDnnPack, MoreOneDnnPacks},
+    {kProducts, DType::kF32, MatchOneDnnMatMul, PrepareOneDnnMatMul},
+    {kProducts, DType::kBF16, MatchOneDnnProduct, PrepareOneDnnProduct, MoreOneDnnProducts},
+    {kPacks, DType::kBF16, MatchNone, PrepareOneDnnProductPack, MoreOneDnnProductPacks},
+    {kRecurrent, DType::kF32, MatchOneDnnRecurrent, PrepareOneDnnRecurrent},
 };
 
-const OpGroup* GroupOf(std::string_view op) {
+const OpGroup* GroupOf(const NodeQuery& query) {
+  if (!HasInput(query, 0)) return nullptr;
   for (const OpGroup& group : kGroups) {
-    if (std::find(group.ops.begin(), group.ops.end(), op) != group.ops.end()) return &group;
+    if (query.inputs[0]->dtype != group.dtype) continue;
+    if (std::find(group.ops.begin(), group.ops.end(), query.op) != group.ops.end()) return &group;
   }
   return nullptr;
 }
 
 std::optional<KernelVariant> Match(const NodeQuery& query, int threads) {
-  const OpGroup* group = GroupOf(query.op);
+  const OpGroup* group = GroupOf(query);
   return group == nullptr ? std::nullopt : group->match(query, threads);
 }
 
 std::vector<KernelVariant> More(const NodeQuery& query, int threads) {
-  const OpGroup* group = GroupOf(query.op);
+  const OpGroup* group = GroupOf(query);
   if (group == nullptr || group->more == nullptr) return {};
   return group->more(query, threads);
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelRequest& request) {
-  return GroupOf(request.query.op)->prepare(request);  // it matched
+  return GroupOf(request.query)->prepare(request);  // it matched
 }
 
 }  // namespace

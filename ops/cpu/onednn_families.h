@@ -18,6 +18,13 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneDnnPack(const KernelRequest& r
 std::optional<KernelVariant> MatchOneDnnMatMul(const NodeQuery& query, int threads);
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneDnnMatMul(const KernelRequest& request);
 
+// onednn_product.cc: MatMul, Gemm in bf16; fused.Prepack of their weights.
+std::optional<KernelVariant> MatchOneDnnProduct(const NodeQuery& query, int threads);
+std::vector<KernelVariant> MoreOneDnnProducts(const NodeQuery& query, int threads);
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneDnnProduct(const KernelRequest& request);
+std::vector<KernelVariant> MoreOneDnnProductPacks(const NodeQuery& query, int threads);
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneDnnProductPack(const KernelRequest& request);
+
 // onednn_recurrent.cc: RNN, GRU, LSTM, grad.LSTM.
 std::optional<KernelVariant> MatchOneDnnRecurrent(const NodeQuery& query, int threads);
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneDnnRecurrent(const KernelRequest& request);

@@ -86,11 +86,11 @@ void Block(const AttentionPart& p, int64_t query, int64_t queries) {
     if (by_query) FillTileMask<kVectors>(p, query, queries, first, count, s.tile_mask);
     if (by_key) FillKeyMask(p, first, count, s.key_mask);
     TileProduct<kVectors>({p.k + first * p.k_token, p.k_token, 1}, count, p.head_size, s.queries,
-                          nullptr, s.scores);
+                          width, nullptr, s.scores, width);
     SoftmaxTile<kVectors>(s.scores, count, by_key ? s.key_mask : nullptr,
                           by_query ? s.tile_mask : nullptr, s.running);
     TileProduct<kVectors>({p.v + first * p.v_token, 1, p.v_token}, p.value_size, count, s.scores,
-                          first == 0 ? nullptr : s.running.factor, s.sums);
+                          width, first == 0 ? nullptr : s.running.factor, s.sums, width);
   }
   for (int64_t i = 0; i < queries; ++i) s.running.sum[i] = 1 / s.running.sum[i];
   ScaledTranspose<true>(s.sums, width, p.value_size, queries, p.y + query * p.y_token, p.y_token,

@@ -60,7 +60,7 @@ TEST(RunPasses, CallsBackAfterEachPassAndRecordsWhoDidWhat) {
     return absl::OkStatus();
   };
   PassContext context;
-  EXPECT_TRUE(*RunPasses(AllPasses(), graph, context, options));
+  EXPECT_TRUE(*RunPasses(*SelectPasses({.level = 1}), graph, context, options));
   EXPECT_EQ(log,
             "lower-einsum did nothing, 3\n"
             "fold-constants did nothing, 3\n"
@@ -100,7 +100,10 @@ TEST(SelectPasses, ByLevelByNameAndWithout) {
     }
     return names;
   };
-  EXPECT_EQ(names({.level = kMaxLevel}).size(), AllPasses().size());
+  EXPECT_EQ(names({.level = kAskedForLevel}).size(), AllPasses().size());
+  EXPECT_THAT(names({.level = kMaxLevel}), testing::Not(testing::Contains("lower-to-bf16")));
+  EXPECT_THAT(names({.level = 0, .also = {"lower-to-bf16"}}),
+              testing::ElementsAre("lift-nested-constants", "lower-to-bf16"));
   EXPECT_THAT(names({.level = 0}),
               testing::ElementsAre("lift-nested-constants"));
   // In the list's order, with what plans need.
