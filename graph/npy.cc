@@ -220,8 +220,12 @@ void CopyFromColumnMajor(const std::byte* from, const TensorType& type, std::byt
 
 absl::StatusOr<Tensor> ReadNpy(const std::string& path) {
   MILLRACE_ASSIGN_OR_RETURN(const MappedFile mapped, MapFile(path));
-  const std::string_view file(reinterpret_cast<const char*>(mapped.bytes.get()),
-                              static_cast<size_t>(mapped.size));
+  return ParseNpy(
+      {reinterpret_cast<const char*>(mapped.bytes.get()), static_cast<size_t>(mapped.size)}, path);
+}
+
+absl::StatusOr<Tensor> ParseNpy(std::string_view file, const std::string& path) {
+  const int64_t file_size = std::ssize(file);
   const auto byte = [&](size_t i) { return static_cast<int64_t>(static_cast<uint8_t>(file[i])); };
   if (!file.starts_with(kMagic)) {
     return BinaryFileError(
@@ -229,21 +233,21 @@ absl::StatusOr<Tensor> ReadNpy(const std::string& path) {
         JsonString(file.substr(0, kMagic.size())),
         file.starts_with("PK") ? "an .npz archive holds several: unpack it" : "");
   }
-  if (file.size() < 10) return BinaryFileError(path, mapped.size, "the file ends in its header");
+  if (file.size() < 10) return BinaryFileError(path, file_size, "the file ends in its header");
   const int64_t version = byte(6);
   if (version < 1 || version > 3) {
     return BinaryFileError(path, 6, "unknown version of .npy", "1 to 3", StrCat(version));
   }
   const size_t header_begin = version == 1 ? 10 : 12;
   if (file.size() < header_begin) {
-    return BinaryFileError(path, mapped.size, "the file ends in its header");
+    return BinaryFileError(path, file_size, "the file ends in its header");
   }
   int64_t header_bytes = byte(8) | byte(9) << 8;
   if (version > 1) header_bytes |= byte(10) << 16 | byte(11) << 24;
-  const int64_t most = std::min<int64_t>(kMaxNpyHeaderBytes, mapped.size - header_begin);
+  const int64_t most = std::min<int64_t>(kMaxNpyHeaderBytes, file_size - header_begin);
   if (header_bytes > most) {
     return BinaryFileError(path, 8, "the length of the header is not possible",
-                           StrCat("at most ", most, " in a file of ", mapped.size, " bytes"),
+                           StrCat("at most ", most, " in a file of ", file_size, " bytes"),
                            StrCat(header_bytes));
   }
   MILLRACE_ASSIGN_OR_RETURN(
@@ -251,13 +255,13 @@ absl::StatusOr<Tensor> ReadNpy(const std::string& path) {
       HeaderParser(path, file.substr(header_begin, header_bytes), header_begin).Parse());
   const int64_t data_begin = static_cast<int64_t>(header_begin) + header_bytes;
   const int64_t size = ByteSize(header.type);
-  if (mapped.size - data_begin != size) {
+  if (file_size - data_begin != size) {
     return BinaryFileError(path, data_begin, "the data do not have the size of the array",
                            StrCat(size, " bytes for ", ToString(header.type)),
-                           StrCat(mapped.size - data_begin));
+                           StrCat(file_size - data_begin));
   }
   MILLRACE_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(header.type));
-  const std::byte* data = mapped.bytes.get() + data_begin;
+  const auto* data = reinterpret_cast<const std::byte*>(file.data()) + data_begin;
   if (header.fortran_order) {
     CopyFromColumnMajor(data, header.type, tensor.mutable_bytes());
   } else {

@@ -4,6 +4,7 @@
 #define MILLRACE_GRAPH_NPY_H_
 
 #include <string>
+#include <string_view>
 
 #include "graph/status.h"
 #include "graph/tensor.h"
@@ -12,6 +13,8 @@ namespace millrace {
 
 // BadInputError for malformed headers, dtypes the engine lacks, sizes that disagree with the file.
 absl::StatusOr<Tensor> ReadNpy(const std::string& path);
+// The same for the bytes of such a file; `path` is for messages.
+absl::StatusOr<Tensor> ParseNpy(std::string_view file, const std::string& path);
 absl::Status WriteNpy(const std::string& path, const Tensor& tensor);
 
 }  // namespace millrace

@@ -234,4 +234,14 @@ absl::StatusOr<Tensor> ReadCsv(const std::string& path, int first_column, int la
   return tensor;
 }
 
+absl::StatusOr<int64_t> CountCsvColumns(const std::string& path) {
+  MILLRACE_ASSIGN_OR_RETURN(LineReader reader, LineReader::Open(path));
+  while (reader.Next()) {
+    if (reader.line().empty()) continue;
+    return 1 + std::ranges::count(reader.line(), ',');
+  }
+  MILLRACE_RETURN_IF_ERROR(reader.status(path));
+  return 0;
+}
+
 }  // namespace millrace

@@ -18,6 +18,9 @@ namespace millrace {
 absl::StatusOr<Tensor> ReadCsv(const std::string& path, int first_column, int last_column,
                                int64_t max_elements = kMaxBytes);
 
+// How many fields its first row has; 0 for a file without rows. Errors as above.
+absl::StatusOr<int64_t> CountCsvColumns(const std::string& path);
+
 }  // namespace millrace
 
 #endif  // MILLRACE_RUNTIME_CSV_READER_H_

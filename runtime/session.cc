@@ -82,7 +82,7 @@ struct Session::State {
   int32_t microbatches() const { return plan.plan().microbatches; }
 
   absl::Status CollectBindings();
-  absl::Status Load(const SessionOptions& options);
+  absl::Status Load(const std::map<std::string, Tensor>& given);
   absl::Status FillInputs();
   absl::Status RunSection(Section section);
   absl::StatusOr<Tensor> Read(ValueId value, const Home& home, int32_t slots) const;
@@ -111,8 +111,8 @@ absl::Status Session::State::CollectBindings() {
   return absl::OkStatus();
 }
 
-absl::Status Session::State::Load(const SessionOptions& options) {
-  for (const auto& [name, tensor] : options.params) {
+absl::Status Session::State::Load(const std::map<std::string, Tensor>& given) {
+  for (const auto& [name, tensor] : given) {
     MILLRACE_ASSIGN_OR_RETURN(const auto param, FindHomes(graph(), params, "param", name));
     const TensorType& type = graph().value(param->first).type;
     if (tensor.has_data() && tensor.type() == type) continue;
@@ -122,10 +122,10 @@ absl::Status Session::State::Load(const SessionOptions& options) {
   WeightStore weights(graph());
   for (const auto& [value, homes] : loads) {
     const std::string& name = graph().value(value).name;
-    const auto given = options.params.find(name);
+    const auto found = given.find(name);
     Tensor tensor;
-    if (given != options.params.end()) {
-      tensor = given->second;
+    if (found != given.end()) {
+      tensor = found->second;
     } else {
       MILLRACE_ASSIGN_OR_RETURN(tensor, weights.Get(value));
     }
@@ -219,7 +219,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(CheckedPlan plan,
       MILLRACE_RETURN_IF_ERROR(Poison(bound));
     }
   }
-  MILLRACE_RETURN_IF_ERROR(state.Load(options));
+  MILLRACE_RETURN_IF_ERROR(state.Load(options.params));
   MILLRACE_RETURN_IF_ERROR(state.RunSection(Section::kInit));
   if (options.tracer != nullptr) options.tracer->Clear();  // steps only
   return session;
@@ -240,6 +240,12 @@ absl::Status Session::SetInput(std::string_view name, const Tensor& tensor) {
   }
   input.tensor = tensor;
   return absl::OkStatus();
+}
+
+absl::Status Session::Reload(const std::map<std::string, Tensor>& params) {
+  MILLRACE_RETURN_IF_ERROR(state_->failure);
+  MILLRACE_RETURN_IF_ERROR(state_->Load(params));
+  return state_->RunSection(Section::kInit);
 }
 
 absl::Status Session::Run() {

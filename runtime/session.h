@@ -39,6 +39,10 @@ class Session {
   // SetInput of this name. UsageError naming the inputs there are, or both types.
   absl::Status SetInput(std::string_view name, const Tensor& tensor);
 
+  // As made anew with this data for params (SessionOptions::params): params and constants are
+  // loaded, those not named here from their own sources, and the init section runs. Inputs stay.
+  absl::Status Reload(const std::map<std::string, Tensor>& params);
+
   // One step on all endpoints. UsageError when an input was never set. After a failure the session
   // is unusable and says so.
   absl::Status Run();

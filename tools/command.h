@@ -23,6 +23,7 @@ void AddProfileCommand(CommandLine& line);
 void AddReduceCommand(CommandLine& line);
 void AddRunCommand(CommandLine& line);
 void AddSimulateCommand(CommandLine& line);
+void AddTrainCommand(CommandLine& line);
 
 }  // namespace millrace
 

@@ -97,12 +97,6 @@ absl::StatusOr<Destination> FindDestination(const PlanningOptions& options) {
   return result;
 }
 
-absl::StatusOr<PlanForMachine> CompileGraph(Graph graph, const PlanningOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(Destination destination, FindDestination(options));
-  return CompileGraph(std::move(graph), options, std::move(destination.machine),
-                      *destination.target);
-}
-
 // That the weights are there, before any work is done.
 absl::Status CheckWeights(const Graph& graph, std::string_view pointer) {
   Diagnostics diagnostics;
@@ -117,6 +111,12 @@ absl::StatusOr<Graph> LoadPlannedGraph(const PlanningOptions& options, const Mod
 }
 
 }  // namespace
+
+absl::StatusOr<PlanForMachine> CompileGraph(Graph graph, const PlanningOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(Destination destination, FindDestination(options));
+  return CompileGraph(std::move(graph), options, std::move(destination.machine),
+                      *destination.target);
+}
 
 absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options, const ModelFile& file,
                                            MachineSpec machine, const Target& target) {

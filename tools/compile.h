@@ -40,6 +40,9 @@ absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options);
 absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options, const ModelFile& file,
                                            MachineSpec machine, const Target& target);
 
+// The same for a graph that is loaded and inferred; `options.file` and `options.sets` are not read.
+absl::StatusOr<PlanForMachine> CompileGraph(Graph graph, const PlanningOptions& options);
+
 int64_t NumNodes(const Graph& graph);  // nested graphs included
 
 struct RewrittenGraph {

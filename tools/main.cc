@@ -66,6 +66,7 @@ int Main(int argc, char** argv) {
   InstallInterruptHandler();
   CommandLine line;
   AddRunCommand(line);
+  AddTrainCommand(line);
   AddPlanCommand(line);
   AddOptimizeCommand(line);
   AddExplainCommand(line);

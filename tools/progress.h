@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace millrace {
 
@@ -15,8 +16,11 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // Cheap: the terminal sees at most some updates a second.
-  void Update(int64_t done, int64_t all);
+  // Cheap: the terminal sees at most some updates a second. `more` follows the counts.
+  void Update(int64_t done, int64_t all, std::string_view more = "");
+  // Wipes the line, so that others can be printed; the next update shows it again.
+  void Wipe();
+  bool shown() const { return shown_; }
 
  private:
   const std::string what_;

@@ -12,6 +12,7 @@
 #include "graph/strings.h"
 #include "graph/weights.h"
 #include "runtime/csv_reader.h"
+#include "runtime/idx_reader.h"
 
 namespace millrace {
 namespace {
@@ -20,7 +21,8 @@ namespace {
 constexpr int64_t kCsvElementsCounted = 10'000'000;
 
 constexpr std::string_view kForms =
-    "@FILE.npy, @FILE.csv:COLUMNS, rand:SEED, or TYPE=ELEMENTS such as '2x2xf32=1 2 3 4'";
+    "@FILE.npy, @FILE.idx, @FILE.csv:COLUMNS, rand:SEED, or TYPE=ELEMENTS such as '2x2xf32=1 2 3 "
+    "4'";
 
 // An error about one "NAME=SPEC" argument.
 absl::Status SpecError(std::string_view option, const ValueSpec& spec, std::string_view what) {
@@ -121,6 +123,13 @@ bool IsNpy(const ValueSpec& spec) {
          spec.spec.size() > 5;
 }
 
+bool IsIdx(const ValueSpec& spec) {
+  std::string_view path = spec.spec;
+  if (path.empty() || path[0] != '@') return false;
+  if (path.ends_with(".gz")) path.remove_suffix(3);
+  return path.ends_with(".idx") || path.ends_with("-ubyte");  // as the MNIST files are called
+}
+
 // "@x.csv.gz:0-63" taken apart; columns from 0, both included.
 struct CsvPlace {
   std::string path;
@@ -160,6 +169,7 @@ absl::StatusOr<Tensor> ConvertCsv(std::string_view option, const ValueSpec& spec
 absl::StatusOr<Tensor> ReadAny(std::string_view option, const ValueSpec& spec,
                                int64_t max_elements) {
   if (IsNpy(spec)) return ReadNpy(spec.spec.substr(1));
+  if (IsIdx(spec)) return ReadIdx(spec.spec.substr(1));
   if (const std::optional<CsvPlace> place = ParseCsvPlace(spec.spec)) {
     return ReadCsv(place->path, place->first, place->last,
                    std::max(max_elements, kCsvElementsCounted));

@@ -1,5 +1,6 @@
 // Values on the command line: "NAME=SPEC" where SPEC is
 //   @x.npy               a NumPy file
+//   @x.idx[.gz]          an IDX file, also @x-ubyte[.gz]
 //   @x.csv[.gz]:0-63     columns, from 0, both included, of a comma-separated file
 //   rand[:SEED]          floats uniform in [0, 1); integers and bool 0 or 1
 //   2x2xf32=1 2 3 4      elements in row-major order; f32=1 is a scalar

@@ -1,0 +1,47 @@
+// The options of `millrace train`, and what they say.
+#ifndef MILLRACE_TOOLS_TRAIN_OPTIONS_H_
+#define MILLRACE_TOOLS_TRAIN_OPTIONS_H_
+
+#include <string>
+#include <vector>
+
+#include "passes/training.h"
+#include "tools/command_line.h"
+#include "tools/compile.h"
+
+namespace millrace {
+
+struct TrainOptions {
+  PlanningOptions planning;
+  std::vector<std::string> data, eval;
+  std::string loss, output, target_input;
+  std::string optimizer = "adam", lr_schedule = "constant";
+  double lr = 1e-3, lr_factor = 0.1, momentum = 0.9, weight_decay = 0;
+  double clip_norm = 0, clip_value = 0;
+  int64_t lr_warmup = 0, lr_step = 0, accumulate = 1;
+  int64_t epochs = 1, batch = 0, seed = 0;  // batch 0: not given
+  std::string save, checkpoint, metrics;
+  int64_t save_every = 0;
+  bool resume = false, check_numerics = false, json = false;
+};
+
+void DeclareTrainOptions(OptionList& list, TrainOptions& options);
+
+// RateSpec::total is left to the caller. UsageError with the nearest names there are.
+absl::StatusOr<TrainingSpec> ParseTrainingSpec(const TrainOptions& options);
+
+// The graph to train, its batch size bound.
+struct TrainedModel {
+  Graph graph;
+  int64_t batch = 0;
+};
+// The symbol that dim 0 of the first input is, if it is one, becomes --batch, or 32. UsageError for
+// a file that is a plan.
+absl::StatusOr<TrainedModel> LoadTrainedModel(const TrainOptions& options);
+
+// UsageError unless dim 0 of every input is `batch`.
+absl::Status CheckBatch(const Graph& graph, int64_t batch);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TOOLS_TRAIN_OPTIONS_H_
