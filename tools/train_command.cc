@@ -40,7 +40,6 @@ absl::StatusOr<TrainData> ReadTrainData(const TrainOptions& options, const DataI
     return UsageError(StrCat("--eval ", options.eval[0], " of ",
                              FormatPlural(data.dataset.count, "sample"), " is none"));
   }
-  if (data.train.empty()) return UsageError("--eval leaves no sample to train on");
   if (fraction > 0 || options.eval.empty()) return data;
   MILLRACE_ASSIGN_OR_RETURN(data.other, ReadDataset("--eval", options.eval, inputs));
   return data;
@@ -153,11 +152,10 @@ absl::Status CheckOutputs(const TrainOptions& options) {
     return UsageError(
         StrCat(options.resume ? "--resume" : "--save-every", " needs --checkpoint, the folder"));
   }
-  if (!options.save.empty()) {
-    MILLRACE_RETURN_IF_ERROR(Annotate(CheckCanWrite(options.save), "--save"));
-  }
-  if (!options.metrics.empty()) {
-    MILLRACE_RETURN_IF_ERROR(Annotate(CheckCanWrite(options.metrics), "--metrics"));
+  for (const auto& [option, path] :
+       {std::pair("--save", options.save), std::pair("--metrics", options.metrics),
+        std::pair("--step-graph", options.step_graph)}) {
+    if (!path.empty()) MILLRACE_RETURN_IF_ERROR(Annotate(CheckCanWrite(path), option));
   }
   return absl::OkStatus();
 }
@@ -181,6 +179,9 @@ absl::Status Train(const TrainOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(run.training, BuildTrainingGraph(model.graph, spec));
   for (const std::string& note : run.training.notes) {
     std::fprintf(stderr, "note: %s\n", note.c_str());
+  }
+  if (!options.step_graph.empty()) {
+    MILLRACE_RETURN_IF_ERROR(SaveGraph(run.training.graph, options.step_graph));
   }
   run.fingerprint = FingerprintOf(run.training, options, data, model.batch);
   std::optional<CheckpointFolder> folder;
