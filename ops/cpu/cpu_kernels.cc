@@ -18,12 +18,12 @@ namespace millrace {
 
 std::span<const KernelFamily> CpuKernelFamilies() {
   static const KernelFamily kFamilies[] = {
-      EmptyFamily(),         CopyFamily(),          TransposeFamily(),    JoinFamily(),
-      GatherFamily(),        MapCopyFamily(),       SimdUnaryFamily(),    SimdBinaryFamily(),
-      LoopBinaryFamily(),    SimdWhereFamily(),     SimdSoftmaxFamily(),  SimdLayerNormFamily(),
-      SimdBatchNormFamily(), SimdGroupNormFamily(), SimdReduceFamily(),   SmallMatMulFamily(),
-      SmallConvFamily(),     SimdPoolFamily(),      LoopGradPoolFamily(), OneDnnFamily(),
-      ReferenceFamily(),
+      EmptyFamily(),         CopyFamily(),          TransposeFamily(),     JoinFamily(),
+      GatherFamily(),        MapCopyFamily(),       SimdUnaryFamily(),     SimdBinaryFamily(),
+      LoopBinaryFamily(),    SimdWhereFamily(),     SimdSoftmaxFamily(),   SimdLayerNormFamily(),
+      SimdBatchNormFamily(), SimdGroupNormFamily(), SimdReduceFamily(),    SmallMatMulFamily(),
+      SmallConvFamily(),     SimdPoolFamily(),      SimdOptimizerFamily(), SimdLabelLossFamily(),
+      LoopGradPoolFamily(),  OneDnnFamily(),        ReferenceFamily(),
   };
   return kFamilies;
 }

@@ -24,6 +24,8 @@ KernelFamily MapCopyFamily();        // map_copy.cc
 KernelFamily SmallConvFamily();      // small_conv.cc
 KernelFamily SmallMatMulFamily();    // small_matmul.cc
 KernelFamily SimdPoolFamily();       // simd_pool.cc
+KernelFamily SimdOptimizerFamily();  // simd_optimizer.cc
+KernelFamily SimdLabelLossFamily();  // simd_label_loss.cc
 KernelFamily LoopGradPoolFamily();   // loop_grad_pool.cc
 KernelFamily ReferenceFamily();      // reference.cc
 

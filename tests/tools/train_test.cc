@@ -216,6 +216,18 @@ TEST(Train, MetricsHaveALineAnEpoch) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
 }
 
+// The step is a graph that can be run, planned and looked at without any data file.
+TEST(Train, AStepIsAGraphLikeAnyOther) {
+  const std::string step = TestPath("step.json");
+  Succeeds(DigitsRun({"--batch", "64", "--eval", "0.9", "--step-graph", step}));
+  const CommandResult text = RunMillrace({"inspect", step, "--text"});
+  EXPECT_THAT(text.out, HasSubstr("grad/conv1.weight : f32[16,1,3,3]"));
+  EXPECT_THAT(text.out, HasSubstr("update train/step <-"));
+  const nlohmann::json run = Succeeds(
+      {"run", step, "--input", "image=rand:1", "--input", "labels=rand:1", "--iterations", "3"});
+  EXPECT_EQ(run["outputs"][0]["name"], "loss");
+}
+
 // --- What is refused ----------------------------------------------------------------------------
 
 std::string TinyModel() {
