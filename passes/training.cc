@@ -36,6 +36,11 @@ absl::StatusOr<Kind> ParseKind(const KindNames<Kind>& kinds, std::string_view wh
 absl::Status CheckSpec(const TrainingSpec& spec) {
   const RateSpec& rate = spec.rate;
   if (spec.optimizer.accumulate < 1) return UsageError("gradients are of at least one step");
+  const bool moves = spec.optimizer.kind == OptimizerKind::kMomentum ||
+                     spec.optimizer.kind == OptimizerKind::kNesterov;
+  if (moves && spec.optimizer.momentum == 0) {
+    return UsageError("a momentum of 0 is none; the optimizer is sgd then");
+  }
   if (rate.kind == RateKind::kCosine && rate.total <= rate.warmup) {
     return UsageError(StrCat("a cosine needs more updates (", rate.total, ") than the warm-up (",
                              rate.warmup, ") takes"));

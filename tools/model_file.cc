@@ -63,6 +63,14 @@ void FixSymbols(const std::map<std::string, int64_t>& symbols, Graph& graph) {
   std::erase_if(graph.symbols, [&](const Symbol& symbol) { return symbols.contains(symbol.name); });
 }
 
+void FixAllSymbols(Graph& graph) {
+  graph.symbols.clear();
+  graph.symbolic_dims.clear();
+  for (Node& node : graph.nodes) {
+    for (Subgraph& body : node.subgraphs) FixAllSymbols(body.graph);
+  }
+}
+
 absl::StatusOr<Graph> LoadInferredGraph(const ModelFile& file,
                                         const std::vector<std::string>& sets) {
   GraphLoadOptions options;

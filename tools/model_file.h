@@ -24,7 +24,8 @@ struct ModelFile {
 };
 
 // BadInputError for what is not JSON, and for formats other than "millrace-graph" and
-// "millrace-plan". A document without a format is taken for a graph: its loader tells what is wrong.
+// "millrace-plan". A document without a format is taken for a graph: its loader tells what is
+// wrong.
 absl::StatusOr<ModelFile> OpenModelFile(const std::string& path);
 
 // "--set N=8" arguments by name; UsageError for malformed or repeated ones.
@@ -38,6 +39,8 @@ absl::StatusOr<Graph> LoadInferredGraph(const std::string& path,
 
 // The dims that these symbols stand for become the numbers they are bound to, for good.
 void FixSymbols(const std::map<std::string, int64_t>& symbols, Graph& graph);
+// All of them, in nested graphs too: for graphs that hold for what their symbols were bound to.
+void FixAllSymbols(Graph& graph);
 
 }  // namespace millrace
 

@@ -7,6 +7,7 @@
 #include "tools/compile.h"
 #include "tools/dot.h"
 #include "tools/interrupt.h"
+#include "tools/model_file.h"
 #include "tools/output.h"
 #include "tools/units.h"
 
@@ -18,14 +19,6 @@ struct OptimizeOptions {
   std::string output;
   bool text = false, dot = false, json = false;
 };
-
-void FixAllSymbols(Graph& graph) {
-  graph.symbols.clear();
-  graph.symbolic_dims.clear();
-  for (Node& node : graph.nodes) {
-    for (Subgraph& body : node.subgraphs) FixAllSymbols(body.graph);
-  }
-}
 
 absl::Status Optimize(const OptimizeOptions& options) {
   if (!options.output.empty()) {

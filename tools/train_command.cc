@@ -11,6 +11,7 @@
 #include "tools/command.h"
 #include "tools/interrupt.h"
 #include "tools/metrics_file.h"
+#include "tools/model_file.h"
 #include "tools/output.h"
 #include "tools/progress.h"
 #include "tools/train_data.h"
@@ -40,7 +41,6 @@ absl::StatusOr<TrainData> ReadTrainData(const TrainOptions& options, const DataI
     return UsageError(StrCat("--eval ", options.eval[0], " of ",
                              FormatPlural(data.dataset.count, "sample"), " is none"));
   }
-  if (data.train.empty()) return UsageError("--eval leaves no sample to train on");
   if (fraction > 0 || options.eval.empty()) return data;
   MILLRACE_ASSIGN_OR_RETURN(data.other, ReadDataset("--eval", options.eval, inputs));
   return data;
@@ -49,8 +49,14 @@ absl::StatusOr<TrainData> ReadTrainData(const TrainOptions& options, const DataI
 // What two runs must have in common for one to go on where the other stopped.
 std::string FingerprintOf(const TrainingGraph& training, const TrainOptions& options,
                           const TrainData& data, int64_t batch) {
-  return Sha256Hex(StrCat(ToText(training.graph), "\n", batch, " ", options.seed, " ",
-                          data.dataset.count, " ", data.train.size()));
+  std::string text = StrCat(ToText(training.graph), "\n", batch, " ", options.seed, " ",
+                            data.dataset.count, " ", data.train.size());
+  for (const SampleArray& array : data.dataset.arrays) {
+    StrAppend(&text, " ",
+              Sha256Hex({reinterpret_cast<const char*>(array.data.bytes()),
+                         static_cast<size_t>(array.data.size_bytes())}));
+  }
+  return Sha256Hex(text);
 }
 
 absl::StatusOr<std::optional<Checkpoint>> LoadResumed(const TrainOptions& options,
@@ -153,76 +159,102 @@ absl::Status CheckOutputs(const TrainOptions& options) {
     return UsageError(
         StrCat(options.resume ? "--resume" : "--save-every", " needs --checkpoint, the folder"));
   }
-  if (!options.save.empty()) {
-    MILLRACE_RETURN_IF_ERROR(Annotate(CheckCanWrite(options.save), "--save"));
-  }
-  if (!options.metrics.empty()) {
-    MILLRACE_RETURN_IF_ERROR(Annotate(CheckCanWrite(options.metrics), "--metrics"));
+  for (const auto& [option, path] :
+       {std::pair("--save", options.save), std::pair("--metrics", options.metrics),
+        std::pair("--step-graph", options.step_graph)}) {
+    if (!path.empty()) MILLRACE_RETURN_IF_ERROR(Annotate(CheckCanWrite(path), option));
   }
   return absl::OkStatus();
 }
 
+// What a run holds on to while it runs.
+struct TrainParts {
+  TrainData data;
+  std::optional<CheckpointFolder> folder;
+  std::optional<MetricsFile> metrics;
+  std::optional<Evaluator> evaluator;
+};
+
+absl::Status OpenFiles(const TrainOptions& options, TrainParts& parts, TrainRun& run) {
+  if (!options.checkpoint.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(CheckpointFolder opened, CheckpointFolder::Open(options.checkpoint));
+    parts.folder.emplace(std::move(opened));
+    run.folder = &*parts.folder;
+    MILLRACE_ASSIGN_OR_RETURN(run.resume, LoadResumed(options, *parts.folder, run.fingerprint));
+  }
+  if (!options.metrics.empty()) {
+    const int64_t step = run.resume.has_value() ? run.resume->step : 0;
+    MILLRACE_ASSIGN_OR_RETURN(MetricsFile opened, MetricsFile::Open(options.metrics, step));
+    parts.metrics.emplace(std::move(opened));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PrepareEvaluator(const TrainOptions& options, EvaluationGraph graph, int64_t batch,
+                              TrainParts& parts, TrainRun& run) {
+  if (options.eval.empty()) return absl::OkStatus();
+  const TrainData& data = parts.data;
+  const bool other = data.other.count > 0;
+  MILLRACE_ASSIGN_OR_RETURN(
+      Evaluator prepared,
+      Evaluator::Prepare(std::move(graph), options.planning, other ? data.other : data.dataset,
+                         other ? AllSamples(data.other) : data.held_out, batch));
+  parts.evaluator.emplace(std::move(prepared));
+  run.evaluator = &*parts.evaluator;
+  return absl::OkStatus();
+}
+
+absl::Status BuildStep(const TrainOptions& options, const TrainedModel& model, TrainingSpec spec,
+                       int64_t all_steps, TrainRun& run) {
+  spec.rate.total = all_steps / spec.optimizer.accumulate;
+  MILLRACE_ASSIGN_OR_RETURN(run.training, BuildTrainingGraph(model.graph, spec));
+  for (const std::string& note : run.training.notes) {
+    std::fprintf(stderr, "note: %s\n", note.c_str());
+  }
+  if (options.step_graph.empty()) return absl::OkStatus();
+  Graph step = run.training.graph;
+  FixAllSymbols(step);  // gradients are of this batch
+  return SaveGraph(step, options.step_graph);
+}
+
 absl::Status Train(const TrainOptions& options) {
   MILLRACE_RETURN_IF_ERROR(CheckOutputs(options));
-  MILLRACE_ASSIGN_OR_RETURN(TrainingSpec spec, ParseTrainingSpec(options));
+  MILLRACE_ASSIGN_OR_RETURN(const TrainingSpec spec, ParseTrainingSpec(options));
   MILLRACE_ASSIGN_OR_RETURN(const TrainedModel model, LoadTrainedModel(options));
 
   // The data, for the inputs that the loss leaves the graph with.
   MILLRACE_ASSIGN_OR_RETURN(EvaluationGraph evaluation,
                             BuildEvaluationGraph(model.graph, spec.loss));
   MILLRACE_RETURN_IF_ERROR(CheckBatch(evaluation.graph, model.batch));
+  TrainParts parts;
   MILLRACE_ASSIGN_OR_RETURN(
-      const TrainData data,
+      parts.data,
       ReadTrainData(options, {&evaluation.graph, evaluation.target, evaluation.classes}));
-  const int64_t all_steps = StepsOf(options.epochs, std::ssize(data.train), model.batch);
+  const int64_t all_steps = StepsOf(options.epochs, std::ssize(parts.data.train), model.batch);
 
   TrainRun run;
-  spec.rate.total = all_steps / spec.optimizer.accumulate;
-  MILLRACE_ASSIGN_OR_RETURN(run.training, BuildTrainingGraph(model.graph, spec));
-  for (const std::string& note : run.training.notes) {
-    std::fprintf(stderr, "note: %s\n", note.c_str());
-  }
-  run.fingerprint = FingerprintOf(run.training, options, data, model.batch);
-  std::optional<CheckpointFolder> folder;
-  if (!options.checkpoint.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(CheckpointFolder opened, CheckpointFolder::Open(options.checkpoint));
-    folder.emplace(std::move(opened));
-    run.folder = &*folder;
-    MILLRACE_ASSIGN_OR_RETURN(run.resume, LoadResumed(options, *folder, run.fingerprint));
-  }
-  std::optional<MetricsFile> metrics;
-  if (!options.metrics.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(
-        MetricsFile opened,
-        MetricsFile::Open(options.metrics, run.resume.has_value() ? run.resume->step : int64_t{0}));
-    metrics.emplace(std::move(opened));
-  }
-  std::optional<Evaluator> evaluator;
-  if (!options.eval.empty()) {
-    const bool other = data.other.count > 0;
-    std::vector<int64_t> samples = other ? AllSamples(data.other) : data.held_out;
-    MILLRACE_ASSIGN_OR_RETURN(
-        Evaluator prepared,
-        Evaluator::Prepare(std::move(evaluation), options.planning,
-                           other ? data.other : data.dataset, std::move(samples), model.batch));
-    evaluator.emplace(std::move(prepared));
-    run.evaluator = &*evaluator;
-  }
-
+  MILLRACE_RETURN_IF_ERROR(BuildStep(options, model, spec, all_steps, run));
   run.planning = options.planning;
-  run.dataset = &data.dataset;
-  run.samples = data.train;
+  run.dataset = &parts.data.dataset;
+  run.samples = parts.data.train;
   run.batch = model.batch;
   run.epochs = options.epochs;
-  run.seed = options.seed;
+  run.seed = static_cast<uint64_t>(options.seed);
   run.save_every = options.save_every;
   run.check_numerics = options.check_numerics;
-  TrainDisplay display(options.epochs, metrics.has_value() ? &*metrics : nullptr);
-  run.on_step = [&](const StepReport& report) { display.ShowStep(report); };
-  run.on_epoch = [&](const EpochReport& report) { return display.ShowEpoch(report); };
+  run.fingerprint = FingerprintOf(run.training, options, parts.data, model.batch);
+  MILLRACE_RETURN_IF_ERROR(OpenFiles(options, parts, run));
+  MILLRACE_RETURN_IF_ERROR(
+      PrepareEvaluator(options, std::move(evaluation), model.batch, parts, run));
 
   const InterruptDeferral deferral;
-  MILLRACE_ASSIGN_OR_RETURN(const TrainResult result, RunTraining(std::move(run)));
+  TrainResult result;
+  {
+    TrainDisplay display(options.epochs, parts.metrics.has_value() ? &*parts.metrics : nullptr);
+    run.on_step = [&](const StepReport& report) { display.ShowStep(report); };
+    run.on_epoch = [&](const EpochReport& report) { return display.ShowEpoch(report); };
+    MILLRACE_ASSIGN_OR_RETURN(result, RunTraining(std::move(run)));
+  }
   if (!options.save.empty()) {
     MILLRACE_RETURN_IF_ERROR(SaveTrained(model.graph, result.params, options.save));
   }

@@ -57,6 +57,10 @@ absl::StatusOr<const Value*> OnlyInput(const DataInputs& inputs, const std::stri
   return only;
 }
 
+absl::Status NoSample(std::string_view where) {
+  return BadInputError(StrCat(where, ": there is no sample in it"));
+}
+
 absl::StatusOr<Tensor> Converted(const Tensor& tensor, DType dtype) {
   if (tensor.dtype() == dtype) return tensor;
   MILLRACE_ASSIGN_OR_RETURN(Tensor converted, Tensor::Allocate({dtype, tensor.shape()}));
@@ -113,6 +117,7 @@ absl::StatusOr<std::vector<SampleArray>> ReadTable(const std::string& path,
   const bool own_target = input != &target;
   const int64_t wanted = width(*input) + (own_target ? width(target) : 0);
   MILLRACE_ASSIGN_OR_RETURN(const int64_t columns, CountCsvColumns(path));
+  if (columns == 0) return NoSample(StrCat("'", path, "'"));
   if (columns != wanted) {
     return BadInputError(
         StrCat("'", path, "' has ", columns, " columns, but ", wanted,
@@ -253,7 +258,7 @@ absl::StatusOr<Dataset> ReadDataset(std::string_view option, const std::vector<s
       one_file ? ReadOneFile(specs[0], inputs) : ReadNamed(option, specs, inputs);
   if (!read.ok()) return read.status();
   const std::string where = one_file ? StrCat("'", specs[0], "'") : std::string(option);
-  if (read->count == 0) return BadInputError(StrCat(where, ": there is no sample in it"));
+  if (read->count == 0) return NoSample(where);
   for (const SampleArray& array : read->arrays) {
     if (array.name != inputs.target || inputs.classes == 0) continue;
     MILLRACE_RETURN_IF_ERROR(CheckLabels(array, inputs.classes, where));

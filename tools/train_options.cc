@@ -61,6 +61,8 @@ void DeclareTrainOptions(OptionList& list, TrainOptions& options) {
              "Steps from checkpoint to checkpoint [an epoch]");
   list.Flag("--resume", options.resume, "Go on from the newest checkpoint, if there is one");
   list.Text("--metrics", "FILE", options.metrics, "Write a JSON line an epoch here");
+  list.Text("--step-graph", "FILE", options.step_graph,
+            "Write the graph of a training step here, to look at, plan or profile");
   list.Flag("--check-numerics", options.check_numerics,
             "Name the node that first makes a NaN (slow)");
   AddPlanningOptions(list, options.planning);

@@ -20,7 +20,7 @@ struct TrainOptions {
   double clip_norm = 0, clip_value = 0;
   int64_t lr_warmup = 0, lr_step = 0, accumulate = 1;
   int64_t epochs = 1, batch = 0, seed = 0;  // batch 0: not given
-  std::string save, checkpoint, metrics;
+  std::string save, checkpoint, metrics, step_graph;
   int64_t save_every = 0;
   bool resume = false, check_numerics = false, json = false;
 };

@@ -45,6 +45,8 @@ std::span<const KernelFamily> CpuKernelFamilies() {
       SimdPoolFamily(),
       SimdPoolLastFamily(),
       ChannelsLastFamily(),
+      SimdOptimizerFamily(),
+      SimdLabelLossFamily(),
       LoopGradPoolFamily(),
       WinogradFamily(),
       OneDnnFamily(),

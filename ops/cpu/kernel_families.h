@@ -31,6 +31,8 @@ KernelFamily SimdPoolFamily();       // simd_pool.cc
 KernelFamily SimdPoolLastFamily();   // simd_pool_last.cc
 KernelFamily WinogradFamily();       // winograd.cc
 KernelFamily ChannelsLastFamily();   // channels_last.cc
+KernelFamily SimdOptimizerFamily();  // simd_optimizer.cc
+KernelFamily SimdLabelLossFamily();  // simd_label_loss.cc
 KernelFamily LoopGradPoolFamily();   // loop_grad_pool.cc
 KernelFamily ReferenceFamily();      // reference.cc
 

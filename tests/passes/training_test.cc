@@ -395,6 +395,10 @@ TEST(TrainingTest, WhatDoesNotFitIsRefused) {
   spec.loss.target_input = "xx";
   EXPECT_THAT(ErrorOf(kLine, spec), HasSubstr("no input 'xx'; did you mean 'x'?"));
   spec = Mse(OptimizerKind::kSgd, 0.1);
+  spec.optimizer.momentum = 0;
+  spec.optimizer.kind = OptimizerKind::kNesterov;
+  EXPECT_THAT(ErrorOf(kLine, spec), HasSubstr("a momentum of 0 is none"));
+  spec = Mse(OptimizerKind::kSgd, 0.1);
   spec.rate.kind = RateKind::kCosine;
   EXPECT_THAT(ErrorOf(kLine, spec), HasSubstr("a cosine needs more updates"));
   EXPECT_THAT(std::string(ParseOptimizerKind("adan").status().message()),

@@ -44,8 +44,8 @@ class IdxReaderTest : public ::testing::Test {
 };
 
 TEST_F(IdxReaderTest, ReadsBytes) {
-  const auto tensor = ReadIdx(
-      Write("x.idx", Bytes({0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 255})));
+  const auto tensor =
+      ReadIdx(Write("x.idx", Bytes({0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 255})));
   ASSERT_TRUE(tensor.ok()) << tensor.status();
   EXPECT_EQ(tensor->type(), (TensorType{DType::kU8, {2, 3}}));
   EXPECT_THAT(tensor->data<uint8_t>(), ElementsAre(1, 2, 3, 4, 5, 255));

@@ -52,15 +52,13 @@ TEST(NpzReaderTest, SpoiledArchivesAreRefused) {
   const auto check = [&](const std::string& bytes) {
     std::ofstream(path, std::ios::binary) << bytes;
     const auto read = ReadNpz(path, "x");
-    if (read.ok()) EXPECT_TRUE(BitEqual(*read, x));
+    EXPECT_TRUE(!read.ok() || BitEqual(*read, x));
   };
   for (size_t i = 0; i < whole.size(); ++i) {
-    for (const char flip : {1, -128, 127}) {
-      std::string bytes = whole;
-      bytes[i] = static_cast<char>(bytes[i] ^ flip);
-      check(bytes);
-    }
-    check(whole.substr(0, i));
+    std::string bytes = whole;
+    bytes[i] = static_cast<char>(bytes[i] ^ (i % 2 == 0 ? 1 : -1));
+    check(bytes);
+    if (i % 16 == 0) check(whole.substr(0, i));
   }
 }
 

@@ -114,6 +114,23 @@ TEST(SessionTest, ParamsMayBeGiven) {
               HasSubstr("no param 'counts'; there are 'count'; did you mean 'count'?"));
 }
 
+// `one` is made by the init section; it, too, is there again.
+TEST(SessionTest, ReloadStartsAnewWithOtherParams) {
+  TestMachine machine;
+  auto session = Open(CountingPlan(), machine);
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_EQ((*session)->SetInput("x", Tensor::Of<float>({2, 2}, {1, 2, 3, 4})), absl::OkStatus());
+  ASSERT_EQ((*session)->Run(), absl::OkStatus());
+  ASSERT_EQ((*session)->Reload({{"count", Tensor::Of<float>({1, 2}, {100, 200})}}),
+            absl::OkStatus());
+  EXPECT_THAT(Floats((*session)->Param("count")), ElementsAre(100, 200));
+  ASSERT_EQ((*session)->Run(), absl::OkStatus());
+  EXPECT_THAT(Floats((*session)->Output("y")), ElementsAre(102, 204, 106, 208));
+  EXPECT_THAT(Floats((*session)->Param("count")), ElementsAre(101, 201));
+  ASSERT_EQ((*session)->Reload({}), absl::OkStatus());  // as its source has it
+  EXPECT_THAT(Floats((*session)->Param("count")), ElementsAre(10, 20));
+}
+
 TEST(SessionTest, WrongUseIsExplained) {
   TestMachine machine;
   auto session = Open(CountingPlan(), machine);
