@@ -44,8 +44,8 @@ struct FusedReduction {
 };
 
 // For each point (group of points) that is not reduced: in each phase what does not vary along the
-// reduce dim, then a sweep along it that computes `reductions`; `finish` at the end. kRows: what does
-// not vary is one number, and its code may be narrow. kMap has one phase with a sweep over all
+// reduce dim, then a sweep along it that computes `reductions`; `finish` at the end. kRows: what
+// does not vary is one number, and its code may be narrow. kMap has one phase with a sweep over all
 // points.
 struct FusedPhase {
   ChainCode once, sweep;
