@@ -59,9 +59,9 @@ absl::StatusOr<RewriteRecord> ChooseAndSpread(Graph& graph, const Target& target
   if (options.schedule == ScheduleGoal::kMemory) {
     return UsageError("an order for memory is one for one stream; ask for one or the other");
   }
-  MILLRACE_ASSIGN_OR_RETURN(SpreadGraph spread, SpreadOverStreams(graph, target, device,
-                                                                  {.max_streams = options.streams,
-                                                                   .threads = emit.threads}));
+  ChooseStreamsOptions choose{.max_streams = options.streams, .threads = emit.threads};
+  if (options.costs != nullptr) choose.known.costs = options.costs->FindDevice(device.name);
+  MILLRACE_ASSIGN_OR_RETURN(SpreadGraph spread, SpreadOverStreams(graph, target, device, choose));
   MILLRACE_RETURN_IF_ERROR(VerifyGraphAfter(graph, "streams"));
   emit.threads = spread.threads;
   emit.stream_of_node = std::move(spread.stream_of_node);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/cost_table.h"
 #include "graph/graph.h"
 #include "graph/machine.h"
 #include "graph/plan.h"
@@ -20,6 +21,7 @@ struct CompileOptions {
   int threads = 0;               // of the device that its compute streams may use; 0: all
   int streams = 1;               // at most so many, where the cost model says that they pay
   ScheduleGoal schedule = ScheduleGoal::kTime;
+  const CostTable* costs = nullptr;  // measured: what streams gain goes by them where they know
   PassSelection passes = {};
   RunPassesOptions running = {};
 };

@@ -8,6 +8,7 @@
 #include "tools/binding.h"
 #include "tools/model_file.h"
 #include "tools/plan_devices.h"
+#include "tools/prediction.h"
 
 namespace millrace {
 namespace {
@@ -75,7 +76,9 @@ absl::StatusOr<PlanForMachine> CompileGraph(Graph graph, const PlanningOptions& 
                                             MachineSpec machine, const Target& target) {
   PlanForMachine result;
   result.machine = std::move(machine);
-  MILLRACE_ASSIGN_OR_RETURN(const CompileOptions compile, ToCompileOptions(options, graph));
+  MILLRACE_ASSIGN_OR_RETURN(CompileOptions compile, ToCompileOptions(options, graph));
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<CostTable> costs, LoadCosts(options));
+  if (costs.has_value()) compile.costs = &*costs;
   MILLRACE_ASSIGN_OR_RETURN(CompileResult compiled,
                             Compile(std::move(graph), result.machine, target, compile));
   result.plan = std::move(compiled.plan);

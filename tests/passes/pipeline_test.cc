@@ -5,6 +5,7 @@
 
 #include "graph/check/check.h"
 #include "graph/plan_json.h"
+#include "graph/query_key.h"
 #include "graph/text.h"
 #include "ops/infer.h"
 #include "ops/op_def.h"
@@ -419,6 +420,27 @@ TEST(Pipeline, StreamsAreForTime) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->plan.programs[0].streams.size(), 1u);  // nothing to run side by side
   EXPECT_THAT(result->records.back().result, HasSubstr("more gain nothing"));
+}
+
+// The device has no rates: only measurements say that two streams halve the time.
+TEST(Pipeline, StreamsGoByMeasuredCosts) {
+  const Graph graph = TypedGraph(
+      "input x : f32[8]\ninput y : f32[8]\na = Tanh(x)\nb = Tanh(y)\noutput a\noutput b");
+  CompileOptions options;
+  options.streams = 2;
+  const auto guessed = Compile(graph, TestMachine(), TestTarget(), options);
+  ASSERT_TRUE(guessed.ok()) << guessed.status();
+  EXPECT_EQ(guessed->plan.programs[0].streams.size(), 1u);
+
+  CostTable costs;
+  for (const int threads : {1, 2}) {
+    const KernelKey key{QueryKey(QueryFor(graph, NodeId(0))), "reference", threads};
+    costs.devices["cpu"].kernels[key] = {.time_us = 1000, .flops = 8, .bytes = 64};
+  }
+  options.costs = &costs;
+  const auto measured = Compile(graph, TestMachine(), TestTarget(), options);
+  ASSERT_TRUE(measured.ok()) << measured.status();
+  EXPECT_EQ(measured->plan.programs[0].streams.size(), 2u);
 }
 
 TEST(Pipeline, RequestsItCannotHonourAreRefused) {
