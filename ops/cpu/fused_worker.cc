@@ -85,8 +85,7 @@ class FusedWorker {
         lanes_(prepared.machine->lanes),
         slots_(reinterpret_cast<float**>(memory)) {
     const auto count = static_cast<int64_t>(p_.code.slots.size());
-    blocks_ = reinterpret_cast<float*>(memory +
-                                       RoundUp(count * static_cast<int64_t>(sizeof(float*)), 64));
+    blocks_ = reinterpret_cast<float*>(memory + p_.PointerBytes());
     rows_ = blocks_ + count * block_;
     const float* constant = p_.constants.data();
     ForSlots([&](int64_t s, const FusedSlot& slot) {
