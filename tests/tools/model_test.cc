@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/tools/run_millrace.h"
 
 namespace millrace {
@@ -30,9 +32,11 @@ TEST(ModelCommand, ListsModelsWithTheirSettings) {
   const CommandResult as_json = RunMillrace({"model", "--json"});
   const nlohmann::json models = as_json.Json()["models"];
   ASSERT_TRUE(models.is_array()) << as_json.out << as_json.err;
-  EXPECT_EQ(models[0]["name"], "resnet18");
-  EXPECT_EQ(models[0]["parameters"], 11'689'512);
-  EXPECT_EQ(models[0]["settings"][0]["name"], "batch");
+  const auto resnet = std::ranges::find_if(
+      models, [](const nlohmann::json& model) { return model["name"] == "resnet18"; });
+  ASSERT_NE(resnet, models.end());
+  EXPECT_EQ((*resnet)["parameters"], 11'689'512);
+  EXPECT_EQ((*resnet)["settings"][0]["name"], "batch");
 }
 
 TEST(ModelCommand, DescribesAModel) {
