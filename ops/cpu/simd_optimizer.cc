@@ -56,7 +56,8 @@ void RmsPropSweep(const OptimizerStep& s, int64_t begin, int64_t end) {
   const auto keep = Number(s.keep1), add = Number(1 - s.keep1);
   Sweep(s, begin, end, [&](auto g, auto& param, auto& squares, auto&) HWY_ATTR {
     squares = hn::MulAdd(keep, squares, hn::Mul(add, hn::Mul(g, g)));
-    param = hn::Sub(param, hn::Div(hn::Mul(rate, g), hn::Add(hn::Sqrt(squares), epsilon)));
+    const auto variance = hn::Max(squares, Number(0));  // a state of one's own may be negative
+    param = hn::Sub(param, hn::Div(hn::Mul(rate, g), hn::Add(hn::Sqrt(variance), epsilon)));
   });
 }
 

@@ -106,8 +106,10 @@ TEST(OnnxRoundTrip, EveryCaseOfEveryOp) {
   const char* kept = std::getenv("MILLRACE_EXPORT_FOLDER");
   for (const optest::OpCase& each : optest::OpCases()) {
     SCOPED_TRACE(each.name);
-    // A fused program names the types of its operands.
-    CaseGraph c = GraphOf(each, each.op == "fused.Program" ? DType::kF64 : DType::kF32);
+    // Programs name the types of their operands.
+    const bool has_program = each.attrs.Find("program") != nullptr ||
+                             each.attrs.Find("epilogue") != nullptr;
+    CaseGraph c = GraphOf(each, has_program ? DType::kF64 : DType::kF32);
     ASSERT_EQ(InferTypes(c.graph), absl::OkStatus());
     const absl::StatusOr<std::string> model = ToOnnx(c.graph);
     ASSERT_TRUE(model.ok()) << model.status();

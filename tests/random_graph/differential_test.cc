@@ -67,7 +67,7 @@ TEST(RandomGraphs, HaveEveryOpOfTierOneAndEveryElementType) {
   std::set<std::string> missing, unused;
   for (const std::string& op : RandomGraphOps()) missing.insert(op);
   for (int d = 0; d < kNumDTypes; ++d) unused.emplace(DTypeName(static_cast<DType>(d)));
-  for (uint64_t seed = 1; seed <= 400; ++seed) {
+  for (uint64_t seed = 1; seed <= 1500; ++seed) {
     const Graph graph = MakeRandomGraph(seed).graph;
     for (const Node& node : graph.nodes) missing.erase(node.op);
     for (const Value& value : graph.values) unused.erase(std::string(DTypeName(value.type.dtype)));

@@ -292,6 +292,7 @@ std::vector<std::string> RandomGraphOps() {
   std::vector<std::string> names;
   for (const OpDef& op : AllOps()) {
     const bool nested = op.name == "If" || op.name == "Loop";
+    if (op.name == "fused.Prepack") continue;  // makes bytes that only its reader understands
     if (op.tier == 1 && (op.reference != nullptr || nested)) names.push_back(op.name);
   }
   return names;
