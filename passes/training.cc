@@ -174,7 +174,7 @@ Term AppendStep(GraphBuilder& builder, const TrainingSpec& spec, const Term& ste
 
   const Term base = AddRateParam(builder, spec.rate.rate);
   Term rate = LearningRateAt(spec.rate, base, updates);
-  rate = Apply("Identity", {rate});
+  rate.id = builder.Op("Identity", {rate.id}, {}, "learning_rate");
   AppendOptimizer(builder, spec.optimizer, trained, rate, updates, due);
   builder.AddUpdate(step.id, (step + 1).id);
   return rate;

@@ -226,6 +226,7 @@ TEST(Train, AStepIsAGraphLikeAnyOther) {
   const nlohmann::json run = Succeeds(
       {"run", step, "--input", "image=rand:1", "--input", "labels=rand:1", "--iterations", "3"});
   EXPECT_EQ(run["outputs"][0]["name"], "loss");
+  EXPECT_EQ(run["outputs"][1]["name"], "learning_rate");
 }
 
 // --- What is refused ----------------------------------------------------------------------------
