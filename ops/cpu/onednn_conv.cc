@@ -190,7 +190,7 @@ std::optional<ConvSpec> PackedConvOf(const NodeQuery& query) {
   const absl::StatusOr<NodeQuery> reader = ParseQueryJson(query.attrs.String("reader", ""));
   if (!reader.ok()) return std::nullopt;
   const absl::StatusOr<NodeQuery> normal = NormalizeQuery(*reader);
-  if (!normal.ok()) return std::nullopt;
+  if (!normal.ok() || normal->inputs[1] != query.inputs[0]) return std::nullopt;
   const std::optional<ConvSpec> spec = ConvSpecOf(*normal);
   return spec.has_value() && HasChannelsLastConv(*spec) ? spec : std::nullopt;
 }

@@ -484,7 +484,8 @@ std::optional<WinogradPlan> PackedPlanOf(const NodeQuery& query) {
   const absl::StatusOr<NodeQuery> reader = ParseQueryJson(query.attrs.String("reader", ""));
   if (!reader.ok()) return std::nullopt;
   const absl::StatusOr<NodeQuery> normal = NormalizeQuery(*reader);
-  return normal.ok() ? MakeWinogradPlan(*normal) : std::nullopt;
+  if (!normal.ok() || normal->inputs[1] != query.inputs[0]) return std::nullopt;
+  return MakeWinogradPlan(*normal);
 }
 
 std::optional<KernelVariant> MatchNoWinograd(const NodeQuery&, int) { return std::nullopt; }

@@ -56,6 +56,8 @@ int CheckAllVariants(KernelLibrary& library, const KernelCase& c) {
   const auto expected = RunVariant(library, c, variants.back());
   EXPECT_TRUE(expected.ok()) << expected.status();
   for (size_t v = 0; v + 1 < variants.size(); ++v) {
+    // What is packed means something to one reader alone (fused_product_test.cc).
+    if (std::ranges::count(variants[v].out_layouts, Layout::kPacked) > 0) continue;
     for (const int threads : {1, 2}) {
       SCOPED_TRACE(StrCat(variants[v].name, ", ", threads, " threads"));
       const auto actual = RunVariant(library, c, variants[v], {.threads = threads});

@@ -32,9 +32,9 @@ void AddFusedCases(CaseList& l) {
                    {"transB", true}}));
   NodeQuery reader;
   reader.op = "Conv";
-  reader.inputs = {TensorType{DType::kF32, {1, 64, 16, 16}}, TensorType{DType::kF32, {32, 64, 3, 3}}};
-  reader.outputs = {TensorType{DType::kF32, {1, 32, 14, 14}}};
-  l.Add(kPrepack, {l.Data({32, 64, 3, 3})}, PrepackAttrs(reader, 1));
+  reader.inputs = {TensorType{DType::kF32, {4, 2, 5, 6}}, TensorType{DType::kF32, {6, 2, 3, 2}}};
+  reader.outputs = {TensorType{DType::kF32, {4, 6, 3, 5}}};
+  l.Add(kPrepack, {l.Data({6, 2, 3, 2})}, PrepackAttrs(reader, 1));
 }
 
 }  // namespace millrace::optest
