@@ -40,6 +40,9 @@ absl::StatusOr<bool> LowerEinsum(Graph& graph, PassContext& context);
 absl::StatusOr<bool> LowerToBf16(Graph& graph, PassContext& context);
 absl::StatusOr<bool> MergeMoves(Graph& graph, PassContext& context);
 absl::StatusOr<bool> PrepackWeights(Graph& graph, PassContext& context);
+absl::StatusOr<bool> RecognizeActivations(Graph& graph, PassContext& context);
+absl::StatusOr<bool> RecognizeNormalizations(Graph& graph, PassContext& context);
+absl::StatusOr<bool> RecognizeSoftmaxes(Graph& graph, PassContext& context);
 absl::StatusOr<bool> EliminateDeadNodes(Graph& graph, PassContext& context);
 
 }  // namespace millrace

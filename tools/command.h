@@ -7,8 +7,10 @@
 
 namespace millrace {
 
+void AddBisectCommand(CommandLine& line);
 void AddCheckCommand(CommandLine& line);
 void AddDevicesCommand(CommandLine& line);
+void AddDiffCommand(CommandLine& line);
 void AddExplainCommand(CommandLine& line);
 #ifdef MILLRACE_HAVE_ONNX
 void AddExportCommand(CommandLine& line);

@@ -74,7 +74,9 @@ int Main(int argc, char** argv) {
   AddProfileCommand(line);
   AddInspectCommand(line);
   AddCheckCommand(line);
+  AddDiffCommand(line);
   AddReduceCommand(line);
+  AddBisectCommand(line);
 #ifdef MILLRACE_HAVE_ONNX
   AddImportCommand(line);
   AddExportCommand(line);

@@ -3,6 +3,7 @@
 #include "graph/strings.h"
 #include "ops/op_def.h"
 #include "passes/cost_model.h"
+#include "tools/attr_text.h"
 #include "tools/binding.h"
 #include "tools/command.h"
 #include "tools/op_samples.h"
@@ -26,23 +27,6 @@ std::string OperandList(const std::vector<OperandSpec>& operands) {
 
 std::string Signature(const OpDef& op) {
   return StrCat("(", OperandList(op.inputs), ") -> ", OperandList(op.outputs));
-}
-
-std::string AttrText(const AttrValue& value) {
-  return std::visit(
-      [](const auto& v) -> std::string {
-        using T = std::decay_t<decltype(v)>;
-        if constexpr (std::is_same_v<T, bool>) {
-          return v ? "true" : "false";
-        } else if constexpr (std::is_same_v<T, std::string>) {
-          return StrCat("\"", v, "\"");
-        } else if constexpr (std::is_arithmetic_v<T>) {
-          return StrCat(v);
-        } else {
-          return StrCat("[", absl::StrJoin(v, ", "), "]");
-        }
-      },
-      value);
 }
 
 std::string DefaultText(const AttrSpec& attr) {
