@@ -38,7 +38,6 @@ std::span<const KernelFamily> CpuKernelFamilies() {
       SimdBatchNormFamily(),
       SimdGroupNormFamily(),
       SimdReduceFamily(),
-      PackedProductFamily(),
       SmallMatMulFamily(),
       SmallConvFamily(),
       SimdPoolFamily(),
