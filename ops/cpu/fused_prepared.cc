@@ -44,8 +44,7 @@ bool Touches(const ChainCode& code, int32_t slot) {
   });
 }
 
-std::vector<PreparedFused::Moving> MovingOf(const NodeQuery& query, const PreparedFused& p,
-                                            const ChainCode& sweep) {
+std::vector<PreparedFused::Moving> MovingOf(const PreparedFused& p, const ChainCode& sweep) {
   const bool is_map = p.space.kind == FusedSpace::Kind::kMap;
   const std::vector<int64_t> dense = DenseSpaceStrides(p.space);
   const auto is_direct = [&](DType dtype, const std::vector<int64_t>& strides) {
@@ -57,8 +56,8 @@ std::vector<PreparedFused::Moving> MovingOf(const NodeQuery& query, const Prepar
     const int32_t i = slot.index;
     if (slot.splat || !slot.varies || !Touches(sweep, s)) continue;
     if (slot.kind == FusedSlot::Kind::kOutput) {
-      const bool direct = is_direct(p.program.outputs[i].dtype, p.space.output_strides[i]);
-      moving.push_back({s, i, true, direct && query.outputs[i].has_value()});
+      moving.push_back(
+          {s, i, true, is_direct(p.program.outputs[i].dtype, p.space.output_strides[i])});
     } else if (slot.kind == FusedSlot::Kind::kOperand) {
       moving.push_back(
           {s, i, false, is_direct(p.program.operands[i].dtype, p.space.operand_strides[i])});
@@ -78,22 +77,20 @@ int64_t PreparedFused::WorkerBytes() const {
   return PointerBytes() + floats * static_cast<int64_t>(sizeof(float));
 }
 
-std::optional<PreparedFused> PrepareFused(const NodeQuery& query) {
-  absl::StatusOr<FusedProgram> program = ParseFusedProgram(query.attrs.String("program", ""));
-  if (!program.ok()) return std::nullopt;
-  std::optional<FusedSpace> space = MakeFusedSpace(*program);
+std::optional<PreparedFused> PrepareFused(FusedProgram program) {
+  std::optional<FusedSpace> space = MakeFusedSpace(program);
   if (!space.has_value()) return std::nullopt;
-  std::optional<FusedCode> code = CompileFused(*program, *space);
+  std::optional<FusedCode> code = CompileFused(program, *space);
   if (!code.has_value()) return std::nullopt;
   PreparedFused p;
-  p.program = *std::move(program);
+  p.program = std::move(program);
   p.space = *std::move(space);
   p.code = *std::move(code);
   p.machine = &GetChainMachine();
   const bool rows = p.space.kind == FusedSpace::Kind::kRows;
   for (const FusedPhase& phase : p.code.phases) {
     const int64_t once = AppendCode(phase.once, rows, p);
-    p.phases.push_back({once, AppendCode(phase.sweep, false, p), MovingOf(query, p, phase.sweep)});
+    p.phases.push_back({once, AppendCode(phase.sweep, false, p), MovingOf(p, phase.sweep)});
   }
   p.finish = AppendCode(p.code.finish, rows, p);
   for (const FusedSlot& slot : p.code.slots) {

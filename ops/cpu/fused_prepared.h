@@ -5,7 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "graph/target.h"
 #include "ops/cpu/fused_code.h"
 
 namespace millrace {
@@ -45,8 +44,8 @@ struct PreparedFused {
   int64_t WorkerBytes() const;
 };
 
-// nullopt: the chain machine cannot run the program of the query, which is a fused.Program.
-std::optional<PreparedFused> PrepareFused(const NodeQuery& query);
+// nullopt: the chain machine cannot run the program.
+std::optional<PreparedFused> PrepareFused(FusedProgram program);
 
 }  // namespace millrace
 

@@ -36,6 +36,11 @@ class FusedKernel final : public Kernel {
   const int threads_;
 };
 
+std::optional<PreparedFused> PrepareQuery(const NodeQuery& query) {
+  absl::StatusOr<FusedProgram> program = ParseFusedProgram(query.attrs.String("program", ""));
+  return program.ok() ? PrepareFused(*std::move(program)) : std::nullopt;
+}
+
 // A result may lie on an operand of its type: then each element must be read where it is written,
 // and before.
 bool MayLieInPlace(const PreparedFused& p, const NodeQuery& query) {
@@ -61,7 +66,7 @@ bool IsDenseMap(const FusedSpace& space) {
 
 std::optional<KernelVariant> MatchFused(const NodeQuery& query, int threads) {
   if (query.op != "fused.Program") return std::nullopt;
-  const std::optional<PreparedFused> prepared = PrepareFused(query);
+  const std::optional<PreparedFused> prepared = PrepareQuery(query);
   if (!prepared.has_value() || !MayLieInPlace(*prepared, query) || !IsDenseMap(prepared->space)) {
     return std::nullopt;
   }
@@ -71,7 +76,7 @@ std::optional<KernelVariant> MatchFused(const NodeQuery& query, int threads) {
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareFusedKernel(const KernelRequest& request) {
-  std::optional<PreparedFused> prepared = PrepareFused(request.query);
+  std::optional<PreparedFused> prepared = PrepareQuery(request.query);
   MILLRACE_CHECK(prepared.has_value());  // it matched
   return std::make_unique<FusedKernel>(*std::move(prepared), request.threads);
 }

@@ -105,7 +105,7 @@ class FusedWorker {
   void RunMap(int64_t begin, int64_t end) {
     const int64_t whole = begin + (end - begin) / block_ * block_;
     const bool all_direct =
-        std::ranges::all_of(p_.phases[0].moving, [](const auto& m) { return m.direct; });
+        std::ranges::all_of(p_.phases[0].moving, [&](const auto& m) { return IsDirect(m); });
     int64_t at = begin;
     if (all_direct) {
       for (const PreparedFused::Moving& m : p_.phases[0].moving) Point(m, at);
@@ -172,6 +172,11 @@ class FusedWorker {
   }
 
  private:
+  // A result that is not wanted goes to the worker's own block.
+  bool IsDirect(const PreparedFused::Moving& m) const {
+    return m.direct && (!m.is_output || args_.outputs[m.index] != nullptr);
+  }
+
   // Points the slot at its operand or result, which lies as lanes do.
   void Point(const PreparedFused::Moving& m, int64_t at) {
     void* base = m.is_output ? args_.outputs[m.index] : args_.inputs[m.index];
@@ -181,7 +186,7 @@ class FusedWorker {
 
   void RunMapBlock(int64_t at, int64_t count) {
     for (const PreparedFused::Moving& m : p_.phases[0].moving) {
-      if (m.direct && count == block_) {
+      if (IsDirect(m) && count == block_) {
         Point(m, at);
       } else if (m.is_output) {
         BindOutput(m.slot, m.index, at, 1, count);
@@ -329,7 +334,7 @@ class FusedWorker {
     for (const PreparedFused::Moving& m : p_.phases[phase].moving) {
       const std::vector<int64_t>& strides =
           m.is_output ? p_.space.output_strides[m.index] : p_.space.operand_strides[m.index];
-      if (m.direct && count == block_ && !first) {
+      if (IsDirect(m) && count == block_ && !first) {
         slots_[m.slot] += rows ? block_ : strides[dim];
       } else if (m.is_output) {
         const auto [offset, stride] = place(strides, 0);
@@ -443,6 +448,15 @@ void RunFusedShares(const PreparedFused& prepared, const KernelArgs& args, std::
       return worker.RunRows(begin, end);
     case FusedSpace::Kind::kColumns:
       return worker.RunColumns(begin, end);
+  }
+}
+
+void RunFusedRegion(const PreparedFused& prepared, const KernelArgs& args, std::byte* memory,
+                    const FusedRegion& region) {
+  FusedWorker worker(prepared, args, memory);
+  for (int64_t row = region.row_begin; row < region.row_end; ++row) {
+    const int64_t begin = row * region.columns + region.column_begin;
+    worker.RunMap(begin, begin + region.width);
   }
 }
 

@@ -19,6 +19,14 @@ FusedShares SharesOf(const PreparedFused& prepared);
 void RunFusedShares(const PreparedFused& prepared, const KernelArgs& args, std::byte* memory,
                     int64_t begin, int64_t end);
 
+// Of a map over rows of `columns` points: `width` columns from `column_begin` on of some rows.
+struct FusedRegion {
+  int64_t columns = 0, column_begin = 0, width = 0;
+  int64_t row_begin = 0, row_end = 0;
+};
+void RunFusedRegion(const PreparedFused& prepared, const KernelArgs& args, std::byte* memory,
+                    const FusedRegion& region);
+
 }  // namespace millrace
 
 #endif  // MILLRACE_OPS_CPU_FUSED_WORKER_H_

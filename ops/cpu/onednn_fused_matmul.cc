@@ -1,5 +1,5 @@
 // f32 fused.MatMul, and MatMul and Gemm whose weights can be packed, by sgemm in panels of columns:
-// each panel of the result goes through the epilogue (row_program.h) while it lies in L2.
+// each panel of the result goes through the epilogue (fused_worker.h) while it lies in L2.
 //
 // sgemm copies B into an order of its own at each call. Columns of a wide row-major B are far
 // apart, and that copy then misses the TLB: [128,768] x [768,3072] takes 1.3 times as long as four
@@ -9,10 +9,10 @@
 #include <cstring>
 
 #include "graph/strings.h"
+#include "ops/cpu/fused_worker.h"
 #include "ops/cpu/matmul_spec.h"
 #include "ops/cpu/onednn_families.h"
 #include "ops/cpu/onednn_primitive.h"
-#include "ops/cpu/row_program.h"
 #include "ops/cpu/team.h"
 #include "ops/prepack.h"
 
@@ -23,8 +23,8 @@ constexpr int64_t kPanelColumns = 768;
 
 struct PanelSpec {
   MatMulSpec product;
-  RowProgram epilogue;
-  size_t first_operand = 2;  // of the epilogue
+  std::optional<PreparedFused> epilogue;  // none: the product is all
+  size_t first_operand = 2;               // of the epilogue
 
   bool packable() const { return product.n > kPanelColumns && !product.transpose_b; }
   int64_t b_bytes() const { return product.k * product.n * static_cast<int64_t>(sizeof(float)); }
@@ -38,12 +38,17 @@ std::optional<PanelSpec> PanelSpecOf(const NodeQuery& query) {
   if (!product.has_value()) return std::nullopt;
   const std::optional<MatMulSpec> spec = MatMulSpecOf(product->plain);
   if (!spec.has_value() || spec->batch.rank() != 0 || spec->alpha != 1) return std::nullopt;
-  const std::optional<RowProgram> epilogue = RowProgramOf(*product);
-  if (!epilogue.has_value()) return std::nullopt;
+  std::optional<PreparedFused> epilogue;
+  if (!IsIdentity(product->epilogue)) {
+    epilogue = PrepareFused(product->epilogue);
+    if (!epilogue.has_value() || epilogue->space.kind != FusedSpace::Kind::kMap) {
+      return std::nullopt;
+    }
+  }
   // Columns of the result are those of the product.
   const Shape& result = product->plain.outputs[0]->shape;
   if (result[result.rank() - 1] != spec->n) return std::nullopt;
-  return PanelSpec{*spec, *epilogue, product->first_operand};
+  return PanelSpec{*spec, std::move(epilogue), product->first_operand};
 }
 
 std::optional<PanelSpec> PackerSpecOf(const NodeQuery& query) {
@@ -59,16 +64,16 @@ std::optional<PanelSpec> PackerSpecOf(const NodeQuery& query) {
 class PanelKernel final : public Kernel {
  public:
   PanelKernel(const PanelSpec& spec, size_t num_inputs, bool packed, int threads)
-      : run_rows_(FindRunRows()),
-        spec_(spec),
+      : spec_(spec),
         packed_(packed),
         threads_(TeamFor(spec.product.multiply_adds(), threads)),
-        operands_(num_inputs > spec.first_operand ? num_inputs - spec.first_operand : 0) {}
+        operands_(1 + (num_inputs > spec.first_operand ? num_inputs - spec.first_operand : 0)) {}
 
   absl::Status Run(const KernelArgs& args) override {
     SetTeamSize(threads_);
-    for (size_t i = 0; i < operands_.size(); ++i) {
-      operands_[i] = static_cast<const float*>(args.inputs[spec_.first_operand + i]);
+    operands_[0] = args.outputs[0];
+    for (size_t i = 1; i < operands_.size(); ++i) {
+      operands_[i] = args.inputs[spec_.first_operand + i - 1];
     }
     const MatMulSpec& s = spec_.product;
     const auto* a = static_cast<const float*>(args.inputs[0]);
@@ -82,33 +87,34 @@ class PanelKernel final : public Kernel {
           dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, width, s.k, 1.0f, a,
                      s.transpose_a ? s.m : s.k, panel, stride, 0.0f, out + column, s.n),
           "sgemm"));
-      if (!spec_.epilogue.is_identity()) RunEpilogue(out, column, width, args.scratch);
+      if (spec_.epilogue.has_value()) RunEpilogue(column, width, args);
     }
     return absl::OkStatus();
   }
 
  private:
-  void RunEpilogue(float* out, int64_t column, int64_t width, void* scratch) const {
+  // Over the panel, in place.
+  void RunEpilogue(int64_t column, int64_t width, const KernelArgs& args) const {
+    const PreparedFused& epilogue = *spec_.epilogue;
+    const KernelArgs in_place = {.inputs = operands_.data(), .outputs = args.outputs};
     const int64_t rows = spec_.product.m;
-    const auto steps = rows * width * static_cast<int64_t>(spec_.epilogue.steps.size());
+    const int64_t steps = rows * width * std::ssize(epilogue.program.instructions);
     ParallelFor(threads_, rows, steps, 1, [&](int64_t begin, int64_t end) {
-      const RowRun run = {
-          .program = &spec_.epilogue,
-          .operands = operands_.data(),
-          .out = out,
-          .n = spec_.product.n,
-          .column = column,
-          .width = width,
-          .scratch = static_cast<float*>(scratch) + TeamIndex() * RowScratchFloats(spec_.epilogue)};
-      run_rows_(run, begin, end);
+      std::byte* memory =
+          static_cast<std::byte*>(args.scratch) + TeamIndex() * epilogue.WorkerBytes();
+      RunFusedRegion(epilogue, in_place, memory,
+                     {.columns = spec_.product.n,
+                      .column_begin = column,
+                      .width = width,
+                      .row_begin = begin,
+                      .row_end = end});
     });
   }
 
-  const RunRowsFn run_rows_;
   const PanelSpec spec_;
   const bool packed_;
   const int threads_;
-  std::vector<const float*> operands_;  // of the epilogue
+  std::vector<void*> operands_;  // of the epilogue: the product, then the further ones
 };
 
 // [k, n] to panels of [k, kPanelColumns], the last one narrower.
@@ -139,8 +145,7 @@ class PackPanelsKernel final : public Kernel {
 
 KernelVariant PanelVariant(const NodeQuery& query, const PanelSpec& spec, int threads) {
   KernelVariant variant = DenseVariant(query, OneDnnVariant());
-  variant.scratch_bytes =
-      RowScratchFloats(spec.epilogue) * threads * static_cast<int64_t>(sizeof(float));
+  if (spec.epilogue.has_value()) variant.scratch_bytes = spec.epilogue->WorkerBytes() * threads;
   return variant;
 }
 

@@ -420,6 +420,9 @@ void FillChainMachine(ChainMachine& machine) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include <map>
+#include <mutex>
+
 #include "ops/cpu/simd_dispatch.h"
 
 namespace millrace {
@@ -430,12 +433,14 @@ HWY_EXPORT(FillChainMachine);
 }  // namespace
 
 const ChainMachine& GetChainMachine() {
-  static const ChainMachine* const kMachine = [] {
-    auto* machine = new ChainMachine;
-    MILLRACE_SIMD_FUNCTION(FillChainMachine)(*machine);
-    return machine;
-  }();
-  return *kMachine;
+  // By instruction set: tests change it.
+  static std::mutex mutex;
+  static auto& machines = *new std::map<void (*)(ChainMachine&), ChainMachine>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto fill = MILLRACE_SIMD_FUNCTION(FillChainMachine);
+  const auto [machine, is_new] = machines.try_emplace(fill);
+  if (is_new) fill(machine->second);
+  return machine->second;
 }
 
 }  // namespace millrace
