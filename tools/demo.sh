@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The demo: sets up, builds `millrace`, trains a model on handwritten digits in some seconds, and
-# classifies with it those it has not seen.
+# The demo: sets up, builds `millrace`, trains a model on handwritten digits in some seconds,
+# classifies with it those it has not seen, and shows what rewriting is worth on ResNet-50.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,3 +31,12 @@ millrace inspect $trained
 millrace plan $trained
 millrace run $trained --input image=@$data:0-63 --labels probabilities=@$data:64 --held-out 5:4 \
   --warmup 3 --iterations 20 --profile
+
+# What rewriting is worth on a well-known model: as it comes, and as it is planned by default.
+resnet=build/demo/resnet50.json
+millrace model resnet50 -o $resnet
+millrace plan $resnet -O0
+millrace run $resnet -O0 --input '*=rand:1' --warmup 1 --iterations 5
+millrace plan $resnet
+millrace run $resnet --input '*=rand:1' --warmup 1 --iterations 5
+millrace explain $resnet layer1/0/3/conv/conv
