@@ -5,6 +5,7 @@
 
 #include "graph/strings.h"
 #include "passes/graph_edit.h"
+#include "passes/scalar_constant.h"
 
 namespace millrace {
 
@@ -18,13 +19,7 @@ const Node* Spelling::Take(ValueId value, std::string_view op) {
 }
 
 std::optional<double> Spelling::Scalar(ValueId value) const {
-  if (!value.valid() || graph_.value(value).kind != ValueKind::kConstant ||
-      NumElements(graph_.value(value).type.shape) != 1) {
-    return std::nullopt;
-  }
-  const std::optional<Tensor> tensor = ConstantTensor(graph_, value);
-  if (!tensor.has_value()) return std::nullopt;
-  return tensor->AsDouble(0);
+  return value.valid() ? ScalarConstantOf(graph_, value) : std::nullopt;
 }
 
 bool Spelling::IsScalar(ValueId value, double expected) const {
