@@ -14,6 +14,7 @@
 #include "ops/cpu/onednn_families.h"
 #include "ops/cpu/onednn_primitive.h"
 #include "ops/cpu/team.h"
+#include "ops/fused_product.h"
 #include "ops/prepack.h"
 
 namespace millrace {
