@@ -1,7 +1,7 @@
-// Epilogues: what follows a product point by point (a bias, an activation, a residual) becomes part of
-// the node that computes it (ops/fused_product.h), so that the result is written once, when it is
-// done, while it is in registers. Whether the target has a kernel that can is asked for each step: a
-// bias and the activation behind it may be fused where a second activation may not.
+// Epilogues: what follows a product point by point (a bias, an activation, a residual) becomes part
+// of the node that computes it (ops/fused_product.h), so that the result is written once, when it
+// is done, while it is in registers. Whether the target has a kernel that can is asked for each
+// step: a bias and the activation behind it may be fused where a second activation may not.
 //
 // A step takes the reader of the result, or two readers of which the first is read by the second
 // alone (x * sigmoid(x)). Nobody else may read what then no longer exists. Products are looked at
@@ -10,6 +10,7 @@
 // O(nodes) questions to the target.
 #include <algorithm>
 
+#include "graph/cost_table.h"
 #include "graph/node_order.h"
 #include "graph/strings.h"
 #include "ops/fused_product.h"
@@ -113,7 +114,8 @@ class EpilogueFuser {
       step.why_not = StrCat("'", name, "' is an output or an update itself");
     } else if (readers.size() == 1) {
       step.nodes = readers;
-    } else if (readers.size() == 2 && IsPointwise(readers[1]) && ReadsAlone(readers[1], readers[0])) {
+    } else if (readers.size() == 2 && IsPointwise(readers[1]) &&
+               ReadsAlone(readers[1], readers[0])) {
       step.nodes = readers;
     } else {
       step.why_not = StrCat("'", name, "' has another reader");
@@ -150,7 +152,7 @@ class EpilogueFuser {
     }
     if (next.operands.size() > kMaxOperands) return "the epilogue has too many operands";
     StoreOutput(epilogue, known.back().second);
-    if (!HasFastKernel(next.product)) return "the target has no kernel with that epilogue";
+    if (std::string why_not = WhyNoKernel(next.product); !why_not.empty()) return why_not;
     next.result = known.back().first;
     grown = std::move(next);
     return "";
@@ -165,9 +167,8 @@ class EpilogueFuser {
     ScalarTerm term;
     const std::optional<double> constant = ScalarConstantOf(graph_, value);
     if (constant.has_value()) {
-      term = AppendScalar(next.product.epilogue, {.op = ScalarOp::kConstant,
-                                                  .dtype = type.dtype,
-                                                  .constant = *constant});
+      term = AppendScalar(next.product.epilogue,
+                          {.op = ScalarOp::kConstant, .dtype = type.dtype, .constant = *constant});
     } else {
       term = LoadOperand(next.product.epilogue, type, space);
       next.product.operands.push_back(type);
@@ -177,9 +178,19 @@ class EpilogueFuser {
     return term;
   }
 
-  bool HasFastKernel(const FusedProduct& product) {
-    const std::vector<KernelVariant>& variants = memo_.Variants(QueryOf(product));
-    return !variants.empty() && variants[0].name != "reference";
+  // Empty: there is one, and it is the kernel that is best for the product alone: one that starts
+  // faster or computes less is worth more than an epilogue.
+  std::string WhyNoKernel(const FusedProduct& product) {
+    const std::vector<KernelVariant>& fused = memo_.Variants(QueryOf(product));
+    if (fused.empty() || fused[0].name == "reference") {
+      return "the target has no kernel with that epilogue";
+    }
+    const std::vector<KernelVariant>& alone = memo_.Variants(product.plain);
+    const auto is_best = [&](const KernelVariant& v) {
+      return VariantFamily(v.name) == VariantFamily(alone[0].name);
+    };
+    if (alone.empty() || std::ranges::any_of(fused, is_best)) return "";
+    return StrCat("'", alone[0].name, "', the kernel that is best for the product, takes none");
   }
 
   // --- Fusing -----------------------------------------------------------------------------------
