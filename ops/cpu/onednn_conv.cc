@@ -5,8 +5,7 @@
 // are reordered on each run: source, weights, and the result back. Measured with oneDNN 2.6 on a
 // Xeon with AVX-512, one thread, reorders included (bench/cpu_kernels_bench.cc): 3x3 and 7x7
 // windows 1.1 to 2.2 times as fast as plain, depthwise ones 3 to 4 times, pointwise ones 0.6 to 1.0
-// times. Prepacked weights and blocked neighbours will save the reorders. The gradients do the
-// same.
+// times. The gradients do the same.
 //
 // ConvTranspose is the gradient by the source of the convolution it transposes; its bias is added
 // in a sweep over the result.
@@ -69,7 +68,8 @@ std::optional<ConvPrimitive> MakeForward(const ConvSpec& s, const ConvLayouts& l
   if (layouts.packed && desc.weights_desc() != PackedWeights(s)) return std::nullopt;
   ConvPrimitive conv;
   auto& operands = conv.operands.operands;
-  operands.push_back(ImageOperand(DNNL_ARG_SRC, false, 0, s.src, layouts.src_last, desc.src_desc()));
+  operands.push_back(
+      ImageOperand(DNNL_ARG_SRC, false, 0, s.src, layouts.src_last, desc.src_desc()));
   operands.push_back({DNNL_ARG_WEIGHTS, false, 1,
                       layouts.packed ? desc.weights_desc() : PlainDesc(s.weights),
                       desc.weights_desc()});
@@ -208,10 +208,10 @@ std::vector<KernelVariant> MoreOneDnnConv(const NodeQuery& query, int threads) {
   std::vector<KernelVariant> offers;
   const std::optional<ConvSpec> spec = ConvSpecOf(query);
   if (!spec.has_value() || !HasChannelsLastConv(*spec)) return offers;
-  for (const ConvLayouts& layouts : {ConvLayouts{true, true, true}, ConvLayouts{true, true, false},
-                                     ConvLayouts{false, true, true},
-                                     ConvLayouts{false, true, false},
-                                     ConvLayouts{false, false, true}}) {
+  for (const ConvLayouts& layouts :
+       {ConvLayouts{true, true, true}, ConvLayouts{true, true, false},
+        ConvLayouts{false, true, true}, ConvLayouts{false, true, false},
+        ConvLayouts{false, false, true}}) {
     if (auto variant = OfferConv(query, *spec, layouts, threads)) {
       offers.push_back(*std::move(variant));
     }
@@ -262,8 +262,7 @@ std::vector<KernelVariant> MoreOneDnnPacks(const NodeQuery& query, int threads) 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneDnnPack(const KernelRequest& request) {
   const ScopedTeamSize team(request.threads);
   try {
-    const ConvPrimitive packer =
-        MakePacker(*PackedConvOf(request.query), /*make_primitive=*/true);
+    const ConvPrimitive packer = MakePacker(*PackedConvOf(request.query), /*make_primitive=*/true);
     return std::make_unique<PrimitiveKernel>(packer.primitive, packer.operands, request.threads);
   } catch (const dnnl::error& error) {
     return InternalError(StrCat("oneDNN: ", error.what()));

@@ -1,8 +1,9 @@
 // fused.Conv and fused.MatMul (ops/fused_product.h). The pass fuse-epilogues makes them.
+#include "ops/fused_product.h"
+
 #include "graph/strings.h"
 #include "ops/convolution.h"
 #include "ops/dtypes.h"
-#include "ops/fused_product.h"
 #include "ops/fused_reference.h"
 #include "ops/infer.h"
 
@@ -32,8 +33,7 @@ absl::Status InferProduct(std::string_view op, InferContext& c) {
   if (!product.has_value() || product->epilogue.outputs.size() != 1) {
     return BadInputError("the epilogue must have an operand and one output, and all its inputs");
   }
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<TensorType> plain,
-                            InferOutputs(product->plain, {}));
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<TensorType> plain, InferOutputs(product->plain, {}));
   const FusedProgram& epilogue = product->epilogue;
   Shape space;
   for (const IndexDim& dim : epilogue.dims) {
@@ -73,8 +73,9 @@ absl::Status ReferenceProduct(std::string_view op, const ReferenceContext& c) {
   std::vector<Tensor> operands(1);
   operands[0] = Tensor::Zeros(*product->plain.outputs[0]);
   const size_t plain_inputs = product->plain.inputs.size();
-  MILLRACE_RETURN_IF_ERROR(FindOp(product->plain.op)->reference(
-      {product->plain.attrs, c.inputs.first(plain_inputs), operands}));
+  MILLRACE_RETURN_IF_ERROR(
+      FindOp(product->plain.op)
+          ->reference({product->plain.attrs, c.inputs.first(plain_inputs), operands}));
   for (const Tensor& operand : c.inputs.subspan(plain_inputs)) operands.push_back(operand);
   return EvaluateFusedProgram(product->epilogue, operands, c.outputs);
 }
@@ -144,19 +145,20 @@ OpDef FusedMatMulOp() {
                     .default_value = false,
                     .doc = std::move(doc)};
   };
-  return {.name = "fused.MatMul",
-          .doc = "MatMul, or a Gemm without C, and a program over its result",
-          .inputs = {{.name = "A", .dtypes = FloatTypes(), .same_as = "T"},
-                     {.name = "B", .dtypes = FloatTypes(), .same_as = "T"},
-                     FurtherOperands()},
-          .outputs = {{.name = "Y"}},
-          .attrs = {EpilogueAttr(), flag("transA", "A is [K,M]; matrices only"),
-                    flag("transB", "B is [N,K]; matrices only")},
-          // Not in place: kernels write the whole product before its epilogue reads operands.
-          .fusion = FusionClass::kContraction,
-          .infer = [](InferContext& c) { return InferProduct("fused.MatMul", c); },
-          .reference = [](const ReferenceContext& c) { return ReferenceProduct("fused.MatMul", c); },
-          .work = ProductWork};
+  return {
+      .name = "fused.MatMul",
+      .doc = "MatMul, or a Gemm without C, and a program over its result",
+      .inputs = {{.name = "A", .dtypes = FloatTypes(), .same_as = "T"},
+                 {.name = "B", .dtypes = FloatTypes(), .same_as = "T"},
+                 FurtherOperands()},
+      .outputs = {{.name = "Y"}},
+      .attrs = {EpilogueAttr(), flag("transA", "A is [K,M]; matrices only"),
+                flag("transB", "B is [N,K]; matrices only")},
+      // Not in place: kernels write the whole product before its epilogue reads operands.
+      .fusion = FusionClass::kContraction,
+      .infer = [](InferContext& c) { return InferProduct("fused.MatMul", c); },
+      .reference = [](const ReferenceContext& c) { return ReferenceProduct("fused.MatMul", c); },
+      .work = ProductWork};
 }
 
 }  // namespace millrace
