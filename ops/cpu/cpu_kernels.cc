@@ -39,7 +39,6 @@ std::span<const KernelFamily> CpuKernelFamilies() {
       SimdBatchNormFamily(),
       SimdGroupNormFamily(),
       SimdReduceFamily(),
-      PackedProductFamily(),
       SmallMatMulFamily(),
       SmallConvFamily(),
       SimdPoolFamily(),

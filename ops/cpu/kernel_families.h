@@ -18,7 +18,6 @@ KernelFamily SimdLayerNormFamily();  // simd_layer_norm.cc
 KernelFamily SimdBatchNormFamily();  // simd_batch_norm.cc
 KernelFamily SimdGroupNormFamily();  // simd_group_norm.cc
 KernelFamily SimdReduceFamily();     // simd_reduce.cc
-KernelFamily PackedProductFamily();  // simd_product.cc
 KernelFamily SimdCastFamily();       // simd_cast.cc
 KernelFamily CopyFamily();           // copy.cc
 KernelFamily TransposeFamily();      // transpose.cc

@@ -63,13 +63,31 @@ struct OpGroup {
 constexpr std::string_view kConvs[] = {"Conv", "ConvTranspose", "fused.Conv", "grad.ConvInput",
                                        "grad.ConvWeight"};
 constexpr std::string_view kProducts[] = {"Gemm", "MatMul"};
+constexpr std::string_view kFusedProducts[] = {"fused.MatMul"};
 constexpr std::string_view kRecurrent[] = {"GRU", "LSTM", "RNN", "grad.LSTM"};
 constexpr std::string_view kPacks[] = {kPrepack};
 std::optional<KernelVariant> MatchNone(const NodeQuery&, int) { return std::nullopt; }
+
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareProduct(const KernelRequest& request) {
+  const bool packed = request.inputs.size() > 1 && request.inputs[1].layout == Layout::kPacked;
+  return packed ? PrepareOneDnnFusedMatMul(request) : PrepareOneDnnMatMul(request);
+}
+// Weights of convolutions, and of products.
+std::vector<KernelVariant> MorePacks(const NodeQuery& query, int threads) {
+  const std::vector<KernelVariant> of_products = MoreOneDnnMatMulPacks(query, threads);
+  return of_products.empty() ? MoreOneDnnPacks(query, threads) : of_products;
+}
+absl::StatusOr<std::unique_ptr<Kernel>> PreparePack(const KernelRequest& request) {
+  const bool of_product = !MoreOneDnnMatMulPacks(request.query, request.threads).empty();
+  return of_product ? PrepareOneDnnMatMulPack(request) : PrepareOneDnnPack(request);
+}
+
 constexpr OpGroup kGroups[] = {
     {kConvs, DType::kF32, MatchOneDnnConv, PrepareOneDnnConv, MoreOneDnnConv},
-    {kPacks, DType::kF32, MatchNone, PrepareOneDnnPack, MoreOneDnnPacks},
-    {kProducts, DType::kF32, MatchOneDnnMatMul, PrepareOneDnnMatMul},
+    {kPacks, DType::kF32, MatchNone, PreparePack, MorePacks},
+    {kProducts, DType::kF32, MatchOneDnnMatMul, PrepareProduct, MoreOneDnnFusedMatMul},
+    {kFusedProducts, DType::kF32, MatchOneDnnFusedMatMul, PrepareOneDnnFusedMatMul,
+     MoreOneDnnFusedMatMul},
     {kProducts, DType::kBF16, MatchOneDnnProduct, PrepareOneDnnProduct, MoreOneDnnProducts},
     {kPacks, DType::kBF16, MatchNone, PrepareOneDnnProductPack, MoreOneDnnProductPacks},
     {kRecurrent, DType::kF32, MatchOneDnnRecurrent, PrepareOneDnnRecurrent},

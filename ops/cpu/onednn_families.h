@@ -18,6 +18,14 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneDnnPack(const KernelRequest& r
 std::optional<KernelVariant> MatchOneDnnMatMul(const NodeQuery& query, int threads);
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneDnnMatMul(const KernelRequest& request);
 
+// onednn_fused_matmul.cc: f32 fused.MatMul; MatMul and Gemm with packed weights (`More`, and
+// `Prepare` then); fused.Prepack of these.
+std::optional<KernelVariant> MatchOneDnnFusedMatMul(const NodeQuery& query, int threads);
+std::vector<KernelVariant> MoreOneDnnFusedMatMul(const NodeQuery& query, int threads);
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneDnnFusedMatMul(const KernelRequest& request);
+std::vector<KernelVariant> MoreOneDnnMatMulPacks(const NodeQuery& query, int threads);
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneDnnMatMulPack(const KernelRequest& request);
+
 // onednn_product.cc: MatMul, Gemm in bf16; fused.Prepack of their weights.
 std::optional<KernelVariant> MatchOneDnnProduct(const NodeQuery& query, int threads);
 std::vector<KernelVariant> MoreOneDnnProducts(const NodeQuery& query, int threads);

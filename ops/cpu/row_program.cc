@@ -68,7 +68,12 @@ std::optional<RowProgram> RowProgramOf(const FusedProduct& product) {
     rows.steps.push_back(*step);
   }
   rows.result = program.outputs[0].value;
+  rows.steps.resize(rows.result + 1);  // what comes later nobody reads
   return rows;
+}
+
+int64_t RowScratchFloats(const RowProgram& program) {
+  return static_cast<int64_t>(program.steps.size()) * kRowChunk;
 }
 
 }  // namespace millrace

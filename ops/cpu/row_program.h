@@ -26,13 +26,28 @@ struct RowStep {
 struct RowProgram {
   std::vector<RowStep> steps;
   int result = -1;  // which step's value is stored
-  bool is_identity() const { return steps.size() == 1; }
+  bool is_identity() const { return steps[result].source == RowStep::Source::kResult; }
 };
 
 inline constexpr size_t kMaxRowSteps = 24;
 
 // nullopt: it has instructions, types or operands that the kernel lacks.
 std::optional<RowProgram> RowProgramOf(const FusedProduct& product);
+
+// A program at work on the columns [column, column + width) of a result with n columns.
+struct RowRun {
+  const RowProgram* program = nullptr;
+  const float* const* operands = nullptr;  // the further ones
+  float* out = nullptr;                    // [rows, n]: the product, and then the result
+  int64_t n = 0, column = 0, width = 0;
+  float* scratch = nullptr;  // RowScratchFloats, the thread's own
+};
+inline constexpr int64_t kRowChunk = 512;  // elements that go through the program together
+int64_t RowScratchFloats(const RowProgram& program);
+
+// For rows [begin, end); for this processor (simd_row_program.cc).
+using RunRowsFn = void (*)(const RowRun& run, int64_t begin, int64_t end);
+RunRowsFn FindRunRows();
 
 }  // namespace millrace
 

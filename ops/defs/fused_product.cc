@@ -152,7 +152,7 @@ OpDef FusedMatMulOp() {
           .outputs = {{.name = "Y"}},
           .attrs = {EpilogueAttr(), flag("transA", "A is [K,M]; matrices only"),
                     flag("transB", "B is [N,K]; matrices only")},
-          .traits = {.in_place = OverOperands(2)},
+          // Not in place: kernels write the whole product before its epilogue reads operands.
           .fusion = FusionClass::kContraction,
           .infer = [](InferContext& c) { return InferProduct("fused.MatMul", c); },
           .reference = [](const ReferenceContext& c) { return ReferenceProduct("fused.MatMul", c); },
