@@ -20,14 +20,16 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kPanelColumns = 768;
+constexpr int64_t kPanelColumns = 768, kFewRows = 8;
 
 struct PanelSpec {
   MatMulSpec product;
   std::optional<PreparedFused> epilogue;  // none: the product is all
   size_t first_operand = 2;               // of the epilogue
 
-  bool packable() const { return product.n > kPanelColumns && !product.transpose_b; }
+  bool packable() const {
+    return product.m > kFewRows && product.n > kPanelColumns && !product.transpose_b;
+  }
   int64_t b_bytes() const { return product.k * product.n * static_cast<int64_t>(sizeof(float)); }
 };
 
