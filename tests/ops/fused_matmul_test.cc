@@ -80,11 +80,11 @@ class FusedProducts : public testing::Test {
 
 TEST_F(FusedProducts, WideWeightsArePacked) {
   for (const int64_t n : {769, 1000, 1600}) {
-    for (const int64_t m : {1, 7}) {
-      Check(MakeCase("MatMul", {}, {F32({m, 33}), F32({33, n})}), 33, true);
+    for (const int64_t m : {1, 8, 9, 20}) {
+      Check(MakeCase("MatMul", {}, {F32({m, 33}), F32({33, n})}), 33, m > 8);
     }
     const Attrs turned = MakeAttrs({{"transA", true}, {"beta", 0.5}});
-    Check(MakeCase("Gemm", turned, {F32({33, 5}), F32({33, n}), F32({n})}), 33, true);
+    Check(MakeCase("Gemm", turned, {F32({33, 15}), F32({33, n}), F32({n})}), 33, true);
     const Attrs b_turned = MakeAttrs({{"transB", true}});
     Check(MakeCase("Gemm", b_turned, {F32({5, 33}), F32({n, 33})}), 33, false);
   }
@@ -96,7 +96,7 @@ TEST_F(FusedProducts, BiasActivationAndResidual) {
   for (const int64_t n : {1, 70, 600, 1000}) {
     for (const int64_t m : {1, 9}) {
       const Tensor a = F32({m, 20}), b = F32({20, n}), bias = F32({n}), all = F32({m, n});
-      const bool wide = n > 768;
+      const bool wide = n > 768 && m > 8;
       Check(Fused(a, b, {bias},
                   [](const ScalarTerm& x, auto& t) {
                     return ScalarUnary(ScalarOp::kGelu, x + t[0]);
