@@ -4,7 +4,8 @@
 // sgemm copies B into an order of its own at each call. Columns of a wide row-major B are far
 // apart, and that copy then misses the TLB: [128,768] x [768,3072] takes 1.3 times as long as four
 // products with [768,768] (bench/cpu_kernels_bench.cc). So weights wider than a panel are packed
-// panel after panel, each dense. Narrower ones are taken as they are.
+// panel after panel, each dense. Narrower ones are taken as they are, and those of a few rows, which
+// sgemm reads in one pass without a copy: packed they take 1.27 times as long.
 #include <algorithm>
 #include <cstring>
 
