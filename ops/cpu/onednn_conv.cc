@@ -5,8 +5,7 @@
 // are reordered on each run: source, weights, and the result back. Measured with oneDNN 2.6 on a
 // Xeon with AVX-512, one thread, reorders included (bench/cpu_kernels_bench.cc): 3x3 and 7x7
 // windows 1.1 to 2.2 times as fast as plain, depthwise ones 3 to 4 times, pointwise ones 0.6 to 1.0
-// times. Prepacked weights and blocked neighbours will save the reorders. The gradients do the
-// same.
+// times. The gradients do the same.
 //
 // ConvTranspose is the gradient by the source of the convolution it transposes; its bias is added
 // in a sweep over the result.
