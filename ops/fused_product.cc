@@ -62,8 +62,7 @@ std::optional<FusedProduct> FusedProductOf(const NodeQuery& query) {
   product.plain.attrs.Erase(kEpilogue);
   product.plain.inputs.resize(std::min(query.inputs.size(), product.first_operand));
   product.plain.outputs[0]->dtype = epilogue->operands[0].dtype;
-  const bool turned =
-      query.attrs.Bool("transA", false) || query.attrs.Bool("transB", false);
+  const bool turned = query.attrs.Bool("transA", false) || query.attrs.Bool("transB", false);
   product.plain.op = query.op == "fused.Conv" ? "Conv" : turned ? "Gemm" : "MatMul";
   if (product.plain.op == "MatMul") {
     product.plain.attrs.Erase("transA");

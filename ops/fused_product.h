@@ -23,8 +23,8 @@ struct FusedProduct {
   size_t first_operand = 0;          // which input of the fused op @1 is
 };
 
-// A fused product taken apart; a plain product (Conv, MatMul) with an epilogue that does nothing, or,
-// a Gemm with alpha 1, adds beta C. nullopt: another op. Types are taken to be what inference
+// A fused product taken apart; a plain product (Conv, MatMul) with an epilogue that does nothing,
+// or, a Gemm with alpha 1, adds beta C. nullopt: another op. Types are taken to be what inference
 // gives. Attributes need not have their defaults.
 std::optional<FusedProduct> FusedProductOf(const NodeQuery& query);
 

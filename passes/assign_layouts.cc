@@ -1,9 +1,9 @@
-// A variant costs the bytes of the operands and results that must be copied to another layout because
-// of it. Starting from what each node would choose for its operands alone, in order, nodes are looked
-// at again, backwards and forwards, until none has a better choice given those of its neighbours, or
-// a few rounds are over: chains of convolutions, pools and elementwise ops settle in one. Of equal
-// costs the target's order decides: it lists what it is best at first.
-// O(rounds * uses * variants).
+// A variant costs the bytes of the operands and results that must be copied to another layout
+// because of it. Starting from what each node would choose for its operands alone, in order, nodes
+// are looked at again, backwards and forwards, until none has a better choice given those of its
+// neighbours, or a few rounds are over: chains of convolutions, pools and elementwise ops settle in
+// one. Of equal costs the target's order decides: it lists what it is best at first. O(rounds *
+// uses * variants).
 #include "passes/assign_layouts.h"
 
 #include <algorithm>
@@ -159,8 +159,8 @@ class LayoutAssigner {
     const Node& node = graph_.node(reader);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] != id) continue;
-      const Layout wanted = variant == nullptr ? Layout::kStrided
-                                               : WantedLayout(*variant, i, ShapeOf(id));
+      const Layout wanted =
+          variant == nullptr ? Layout::kStrided : WantedLayout(*variant, i, ShapeOf(id));
       (wanted == Layout::kNHWC ? channels_last : row_major) = true;
     }
   }
@@ -186,8 +186,8 @@ class LayoutAssigner {
 
   const Graph& graph_;
   const std::vector<std::vector<NodeId>> consumers_;
-  std::vector<uint8_t> needed_row_major_;  // by value: by the session
-  std::vector<uint8_t> packs_;             // by node
+  std::vector<uint8_t> needed_row_major_;                  // by value: by the session
+  std::vector<uint8_t> packs_;                             // by node
   std::vector<const std::vector<KernelVariant>*> offers_;  // by node
   std::vector<const KernelVariant*> chosen_;
 };

@@ -10,10 +10,10 @@
 
 namespace millrace {
 
-// By node of the outermost graph: one of the target's variants for it, or null where it has none, or
-// none is asked for (control flow, communication, sizes that depend on data). Where a variant wants
-// an operand in another layout than the one its producer gives, a Copy makes it; of kPacked there
-// are no copies, so whoever reads such a value runs the variant that packed it. A value whose
+// By node of the outermost graph: one of the target's variants for it, or null where it has none,
+// or none is asked for (control flow, communication, sizes that depend on data). Where a variant
+// wants an operand in another layout than the one its producer gives, a Copy makes it; of kPacked
+// there are no copies, so whoever reads such a value runs the variant that packed it. A value whose
 // channels-last and row-major places are the same bytes counts as either (HasChannelsLast).
 std::vector<const KernelVariant*> AssignLayouts(const Graph& graph, VariantMemo& variants);
 

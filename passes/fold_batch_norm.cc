@@ -165,7 +165,8 @@ class BatchNormFinder {
     }
     for (int i = kScale; i < kNumBatchNormInputs; ++i) {
       const Value& value = graph_.value(norm.inputs[i]);
-      if (!IsFrozen(norm.inputs[i])) return StrCat("'", value.name, "' may differ from step to step");
+      if (!IsFrozen(norm.inputs[i]))
+        return StrCat("'", value.name, "' may differ from step to step");
       if (value.type.dtype != dtype) return StrCat("'", value.name, "' is of another type");
     }
     for (size_t i = 1; i < product.inputs.size(); ++i) {

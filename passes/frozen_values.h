@@ -15,8 +15,8 @@ namespace millrace {
 std::vector<uint8_t> FrozenValues(const Graph& graph);
 
 // By node, 1: its results are frozen, and computing them once is worth the memory they then keep
-// for good: they take no more than what they are computed from, or little. So are the results of all
-// nodes that it reads.
+// for good: they take no more than what they are computed from, or little. So are the results of
+// all nodes that it reads.
 std::vector<uint8_t> NodesForInit(const Graph& graph);
 
 }  // namespace millrace

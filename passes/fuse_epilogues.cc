@@ -1,7 +1,7 @@
-// Epilogues: what follows a product point by point (a bias, an activation, a residual) becomes part of
-// the node that computes it (ops/fused_product.h), so that the result is written once, when it is
-// done, while it is in registers. Whether the target has a kernel that can is asked for each step: a
-// bias and the activation behind it may be fused where a second activation may not.
+// Epilogues: what follows a product point by point (a bias, an activation, a residual) becomes part
+// of the node that computes it (ops/fused_product.h), so that the result is written once, when it
+// is done, while it is in registers. Whether the target has a kernel that can is asked for each
+// step: a bias and the activation behind it may be fused where a second activation may not.
 //
 // A step takes the reader of the result, or two readers of which the first is read by the second
 // alone (x * sigmoid(x)). Nobody else may read what then no longer exists. Products are looked at
@@ -113,7 +113,8 @@ class EpilogueFuser {
       step.why_not = StrCat("'", name, "' is an output or an update itself");
     } else if (readers.size() == 1) {
       step.nodes = readers;
-    } else if (readers.size() == 2 && IsPointwise(readers[1]) && ReadsAlone(readers[1], readers[0])) {
+    } else if (readers.size() == 2 && IsPointwise(readers[1]) &&
+               ReadsAlone(readers[1], readers[0])) {
       step.nodes = readers;
     } else {
       step.why_not = StrCat("'", name, "' has another reader");
@@ -165,9 +166,8 @@ class EpilogueFuser {
     ScalarTerm term;
     const std::optional<double> constant = ScalarConstantOf(graph_, value);
     if (constant.has_value()) {
-      term = AppendScalar(next.product.epilogue, {.op = ScalarOp::kConstant,
-                                                  .dtype = type.dtype,
-                                                  .constant = *constant});
+      term = AppendScalar(next.product.epilogue,
+                          {.op = ScalarOp::kConstant, .dtype = type.dtype, .constant = *constant});
     } else {
       term = LoadOperand(next.product.epilogue, type, space);
       next.product.operands.push_back(type);

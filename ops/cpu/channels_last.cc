@@ -1,11 +1,12 @@
-// Kernels for operands whose channels lie last, by those for row-major ones: a channels-last value is
-// a row-major one with its dims in another order, [N, spatial..., C]. Elementwise ops do not mind the
-// order of dims; Concat and the mean over positions only need to be told. Operands that broadcast
-// along leading dims get dims of 1 there first; what then lies alike either way (a value for each
-// channel, a mask for each position) is taken as it is.
+// Kernels for operands whose channels lie last, by those for row-major ones: a channels-last value
+// is a row-major one with its dims in another order, [N, spatial..., C]. Elementwise ops do not
+// mind the order of dims; Concat and the mean over positions only need to be told. Operands that
+// broadcast along leading dims get dims of 1 there first; what then lies alike either way (a value
+// for each channel, a mask for each position) is taken as it is.
+#include "graph/channels_last.h"
+
 #include <algorithm>
 
-#include "graph/channels_last.h"
 #include "graph/strings.h"
 #include "ops/cpu/kernel_families.h"
 #include "ops/op_def.h"
@@ -17,9 +18,9 @@ constexpr std::string_view kName = "nhwc";
 
 // The families that do the work.
 std::span<const KernelFamily> RowMajorFamilies() {
-  static const KernelFamily kFamilies[] = {SimdUnaryFamily(), SimdBinaryFamily(),
-                                           LoopBinaryFamily(), SimdWhereFamily(), JoinFamily(),
-                                           SimdReduceFamily()};
+  static const KernelFamily kFamilies[] = {SimdUnaryFamily(),  SimdBinaryFamily(),
+                                           LoopBinaryFamily(), SimdWhereFamily(),
+                                           JoinFamily(),       SimdReduceFamily()};
   return kFamilies;
 }
 

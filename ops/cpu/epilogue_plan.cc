@@ -165,8 +165,7 @@ class EpilogueReader {
       if (!Chain(x)) return false;
       const bool is_relu = !chain_.empty() && chain_.back().op == EpilogueOp::kRelu;
       if (*low == 0 && is_relu && chain_.back().alpha == 0) return true;
-      return *low == 0 ? Eltwise(EpilogueOp::kRelu)
-                       : Eltwise(EpilogueOp::kClip, *low, kInfinity);
+      return *low == 0 ? Eltwise(EpilogueOp::kRelu) : Eltwise(EpilogueOp::kClip, *low, kInfinity);
     }
     const std::optional<float> high = UpperBoundOf(s, x);
     if (!high.has_value() || !Chain(x)) return false;
@@ -220,8 +219,8 @@ std::optional<Shape> OperandShapeFor(const Shape& operand, const Shape& result) 
   return std::nullopt;
 }
 
-// Turns the addition of an operand of the result's size into a sum; false where operands of that size
-// are used in another way, or more than once.
+// Turns the addition of an operand of the result's size into a sum; false where operands of that
+// size are used in another way, or more than once.
 bool MakeSum(const Shape& result, EpiloguePlan& plan) {
   for (EpilogueStep& step : plan.steps) {
     if (step.operand < 0 || plan.operand_shapes[step.operand] != result) continue;

@@ -46,8 +46,8 @@ struct EpiloguePlan {
 };
 
 // The steps that compute exactly that program, up to the rounding of functions; a NaN that meets a
-// bound (Relu, Clip) may become the bound. nullopt: there are none. One operand of the result's size
-// is taken, if it is added; f32 only.
+// bound (Relu, Clip) may become the bound. nullopt: there are none. One operand of the result's
+// size is taken, if it is added; f32 only.
 std::optional<EpiloguePlan> PlanEpilogue(const FusedProduct& product);
 
 }  // namespace millrace

@@ -68,7 +68,8 @@ std::optional<ConvPrimitive> MakeForward(const ConvSpec& s, const ConvLayouts& l
   if (layouts.packed && desc.weights_desc() != PackedWeights(s)) return std::nullopt;
   ConvPrimitive conv;
   auto& operands = conv.operands.operands;
-  operands.push_back(ImageOperand(DNNL_ARG_SRC, false, 0, s.src, layouts.src_last, desc.src_desc()));
+  operands.push_back(
+      ImageOperand(DNNL_ARG_SRC, false, 0, s.src, layouts.src_last, desc.src_desc()));
   operands.push_back({DNNL_ARG_WEIGHTS, false, 1,
                       layouts.packed ? desc.weights_desc() : PlainDesc(s.weights),
                       desc.weights_desc()});
@@ -207,10 +208,10 @@ std::vector<KernelVariant> MoreOneDnnConv(const NodeQuery& query, int threads) {
   std::vector<KernelVariant> offers;
   const std::optional<ConvSpec> spec = ConvSpecOf(query);
   if (!spec.has_value() || !HasChannelsLastConv(*spec)) return offers;
-  for (const ConvLayouts& layouts : {ConvLayouts{true, true, true}, ConvLayouts{true, true, false},
-                                     ConvLayouts{false, true, true},
-                                     ConvLayouts{false, true, false},
-                                     ConvLayouts{false, false, true}}) {
+  for (const ConvLayouts& layouts :
+       {ConvLayouts{true, true, true}, ConvLayouts{true, true, false},
+        ConvLayouts{false, true, true}, ConvLayouts{false, true, false},
+        ConvLayouts{false, false, true}}) {
     if (auto variant = OfferConv(query, *spec, layouts, threads)) {
       offers.push_back(*std::move(variant));
     }
@@ -261,8 +262,7 @@ std::vector<KernelVariant> MoreOneDnnPacks(const NodeQuery& query, int threads) 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneDnnPack(const KernelRequest& request) {
   const ScopedTeamSize team(request.threads);
   try {
-    const ConvPrimitive packer =
-        MakePacker(*PackedConvOf(request.query), /*make_primitive=*/true);
+    const ConvPrimitive packer = MakePacker(*PackedConvOf(request.query), /*make_primitive=*/true);
     return std::make_unique<PrimitiveKernel>(packer.primitive, packer.operands, request.threads);
   } catch (const dnnl::error& error) {
     return InternalError(StrCat("oneDNN: ", error.what()));

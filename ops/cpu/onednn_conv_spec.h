@@ -23,9 +23,9 @@ struct ConvSpec {
   DnnlDims strides, dilations, pad_begin, pad_end;
   double multiply_adds = 0;
   bool has_bias = false;
-  EpiloguePlan epilogue;  // kForward
+  EpiloguePlan epilogue;     // kForward
   size_t first_operand = 0;  // of the epilogue's
-  bool plain = false;  // NCHW is as good as any other layout
+  bool plain = false;        // NCHW is as good as any other layout
 };
 
 // nullopt: no convolution, or none for oneDNN.

@@ -7,8 +7,8 @@
 
 namespace millrace {
 
-// Whether oneDNN computes these steps: of two of one function, 2.6 gives the second the numbers of the
-// first (two linear ones in a row: tests/ops/fused_product_test.cc).
+// Whether oneDNN computes these steps: of two of one function, 2.6 gives the second the numbers of
+// the first (two linear ones in a row: tests/ops/fused_product_test.cc).
 bool ArePostOps(const EpiloguePlan& plan);
 
 // A post-op for each step, and UserScratchpad. The result of a sum holds its operand to begin with.

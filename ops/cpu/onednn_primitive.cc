@@ -92,8 +92,8 @@ PrimitiveKernel::PrimitiveKernel(const dnnl::primitive& primitive,
   std::vector<Call> after;
   for (const PrimitiveOperand& operand : operands.operands) {
     const dnnl::memory lying = Unplaced(operand.given);
-    operands_.push_back({lying, operand.is_output, operand.index, operand.starts_from,
-                         operand.given.get_size()});
+    operands_.push_back(
+        {lying, operand.is_output, operand.index, operand.starts_from, operand.given.get_size()});
     if (!operand.reordered()) {
       main.Add(operand.arg, lying);
       continue;

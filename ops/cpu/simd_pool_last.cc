@@ -175,9 +175,8 @@ class LastPoolKernel final : public Kernel {
     auto* out = static_cast<float*>(args.outputs[0]);
     const int64_t places = plan_.batch * Volume(plan_.window.out);
     const int64_t steps = places * Volume(plan_.window.kernel) * plan_.channels / 8;
-    ParallelFor(threads_, places, steps, 1, [&](int64_t begin, int64_t end) {
-      function_(plan_, in, out, begin, end);
-    });
+    ParallelFor(threads_, places, steps, 1,
+                [&](int64_t begin, int64_t end) { function_(plan_, in, out, begin, end); });
     return absl::OkStatus();
   }
 

@@ -5,9 +5,9 @@
 // [C, M], in panels of 64 columns.
 //
 // A block of tiles at a time: their windows are transformed, V = B' d B, 36 matrices [tiles, C];
-// multiplied, 36 products [tiles, C] x [C, M]; and transformed back, A' m A, with bias and epilogue.
-// Each of the three parts is shared out among the team. V and the products are scratch, of a size
-// that stays in a second-level cache.
+// multiplied, 36 products [tiles, C] x [C, M]; and transformed back, A' m A, with bias and
+// epilogue. Each of the three parts is shared out among the team. V and the products are scratch,
+// of a size that stays in a second-level cache.
 //
 // Results differ from those of a direct convolution by rounding: the transforms add and subtract
 // numbers up to 8 times as large as the results' terms. Measured against f64 on random data, errors
@@ -37,7 +37,7 @@ struct WinogradPlan {
   int64_t batch = 0, in_channels = 0, out_channels = 0;
   int64_t in_height = 0, in_width = 0, out_height = 0, out_width = 0, pad_top = 0, pad_left = 0;
   int64_t tile_rows = 0, tile_columns = 0;
-  int64_t block = 0;                // tiles at a time
+  int64_t block = 0;                   // tiles at a time
   int64_t v_stride = 0, m_stride = 0;  // elements between points of V and of the products
   bool has_bias = false;
   EpiloguePlan epilogue;
@@ -309,9 +309,9 @@ using WinogradMultiplyFn = void (*)(const WinogradPlan& p, const WinogradArgs& a
                                     int64_t panel, int64_t tiles);
 
 constexpr std::string_view kWinograd = "winograd";
-constexpr int64_t kChannelStep = 16;          // channels come in whole vectors
-constexpr int64_t kScratchTarget = 3 << 19;   // bytes: most of a second-level cache
-constexpr int64_t kPointPadding = 16;         // elements: planes are not a power of two apart
+constexpr int64_t kChannelStep = 16;         // channels come in whole vectors
+constexpr int64_t kScratchTarget = 3 << 19;  // bytes: most of a second-level cache
+constexpr int64_t kPointPadding = 16;        // elements: planes are not a power of two apart
 
 bool IsSimple(const EpiloguePlan& plan) {
   return std::ranges::all_of(plan.steps, [](const EpilogueStep& step) {
@@ -374,9 +374,7 @@ std::optional<WinogradPlan> MakeWinogradPlan(const NodeQuery& query) {
   return plan.tiles() > 0 && PaysOff(plan) ? std::optional(std::move(plan)) : std::nullopt;
 }
 
-int64_t PackedBytes(const WinogradPlan& p) {
-  return 4 * kPoints * p.in_channels * p.out_channels;
-}
+int64_t PackedBytes(const WinogradPlan& p) { return 4 * kPoints * p.in_channels * p.out_channels; }
 
 class WinogradKernel final : public Kernel {
  public:

@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "graph/strings.h"
-#include "ops/prepack.h"
 #include "ops/op_def.h"
+#include "ops/prepack.h"
 
 namespace millrace {
 namespace {
@@ -19,8 +19,8 @@ absl::Status Infer(InferContext& c) {
                      reader->inputs[input].has_value() &&
                      reader->inputs[input]->shape == c.input(0).shape;
   if (!reads) {
-    return BadInputError(StrCat("'reader' has no input ", input, " of shape ",
-                                ToString(c.input(0).shape)));
+    return BadInputError(
+        StrCat("'reader' has no input ", input, " of shape ", ToString(c.input(0).shape)));
   }
   c.set_output(0, c.input(0));
   return absl::OkStatus();

@@ -56,8 +56,8 @@ void CopyLaidOut(const TensorType& type, Layout layout, std::byte* operand, std:
   const std::vector<int64_t> strides =
       layout == Layout::kNHWC ? ChannelsLastStrides(type.shape) : std::vector<int64_t>();
   const StridedPlace laid_out{.data = operand, .strides = strides}, plain{.data = tensor};
-  const StridedCopy copy = to_tensor ? PlanStridedCopy(type, plain, laid_out)
-                                     : PlanStridedCopy(type, laid_out, plain);
+  const StridedCopy copy =
+      to_tensor ? PlanStridedCopy(type, plain, laid_out) : PlanStridedCopy(type, laid_out, plain);
   (void)ForEachRegion(copy, [](const CopyRegion& region) {
     CopyOnHost(region);
     return absl::OkStatus();

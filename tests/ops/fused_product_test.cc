@@ -2,8 +2,8 @@
 // kernel against the reference, and what is refused.
 #include "ops/fused_product.h"
 
-#include "graph/strings.h"
 #include "gmock/gmock.h"
+#include "graph/strings.h"
 #include "gtest/gtest.h"
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/cpu/cpu_target.h"
@@ -140,10 +140,9 @@ TEST_F(Products, ConvolutionsGoThroughActivations) {
     std::string text;
     for (const Step& step : chain) StrAppend(&text, step.op, " ");
     SCOPED_TRACE(text);
-    const KernelCase plain = Conv({2, 6, 9, 7}, {10, 3, 3, 2}, /*bias=*/true,
-                                  MakeAttrs({{"group", int64_t{2}},
-                                             {"pads", Ints{1, 0, 2, 1}},
-                                             {"strides", Ints{2, 1}}}));
+    const KernelCase plain = Conv(
+        {2, 6, 9, 7}, {10, 3, 3, 2}, /*bias=*/true,
+        MakeAttrs({{"group", int64_t{2}}, {"pads", Ints{1, 0, 2, 1}}, {"strides", Ints{2, 1}}}));
     const std::vector<std::string> names = CheckAll(plain, chain);
     if (HasOneDnn()) {
       EXPECT_THAT(names, ::testing::Contains("onednn"));
@@ -176,10 +175,10 @@ TEST_F(Products, ConvolutionsAddResidualsInPlace) {
 TEST_F(Products, OtherEpiloguesAreForTheReference) {
   const Shape y{2, 8, 5, 5};
   const std::vector<std::vector<Step>> chains = {
-      {{"Mul", {Tensor(), Data(y)}}},                                    // a gate of its own
-      {{"Add", {Tensor(), Data({5, 5})}}},                               // one for each position
-      {{"Add", {Tensor(), Data(y)}}, {"Add", {Tensor(), Data(y)}}},      // two residuals
-      {{"Sub", {Data({8, 1, 1}), Tensor()}}},                            // the product subtracted
+      {{"Mul", {Tensor(), Data(y)}}},                                // a gate of its own
+      {{"Add", {Tensor(), Data({5, 5})}}},                           // one for each position
+      {{"Add", {Tensor(), Data(y)}}, {"Add", {Tensor(), Data(y)}}},  // two residuals
+      {{"Sub", {Data({8, 1, 1}), Tensor()}}},                        // the product subtracted
       {{"Pow", {Tensor(), One(2)}}},
       // oneDNN 2.6 gave the second function the numbers of the first.
       {{"Mul", {Tensor(), One(0.5f)}}, {"Sub", {Tensor(), One(0.25f)}}},
@@ -252,7 +251,8 @@ TEST_F(Products, EpiloguesThatDoNotFitAreRefused) {
       HasSubstr("must be dense"));
   EXPECT_THAT(
       ErrorOfConv("dims [1 outer, 2 outer, 3 outer, 4 outer]; in f32 [24, 12, 4, 1]; in f32 "
-                  "[0, 1, 0, 0]; " + tanh,
+                  "[0, 1, 0, 0]; " +
+                      tanh,
                   {x, w}),
       HasSubstr("2 operands"));
   EXPECT_THAT(

@@ -20,10 +20,11 @@ void AddFusedCases(CaseList& l) {
         MakeAttrs({{"epilogue",
                     "dims [1 outer, 3 outer, 4 outer]; in f64 [12, 4, 1]; %0 = load f64 @0; %1 = "
                     "tanh f64 %0; out f64 [12, 4, 1] = %1"}}));
-  l.Add("fused.MatMul", {l.Data({2, 3, 4}), l.Data({4, 5}), l.Data({5})},
-        MakeAttrs({{"epilogue",
-                    "dims [2 outer, 3 outer, 5 outer]; in f64 [15, 5, 1]; in f64 [0, 0, 1]; %0 = "
-                    "load f64 @0; %1 = load f64 @1; %2 = mul f64 %0 %1; out f64 [15, 5, 1] = %2"}}));
+  l.Add(
+      "fused.MatMul", {l.Data({2, 3, 4}), l.Data({4, 5}), l.Data({5})},
+      MakeAttrs({{"epilogue",
+                  "dims [2 outer, 3 outer, 5 outer]; in f64 [15, 5, 1]; in f64 [0, 0, 1]; %0 = "
+                  "load f64 @0; %1 = load f64 @1; %2 = mul f64 %0 %1; out f64 [15, 5, 1] = %2"}}));
   l.Add("fused.MatMul", {l.Data({4, 3}), l.Data({5, 4})},
         MakeAttrs({{"epilogue",
                     "dims [3 outer, 5 outer]; in f64 [5, 1]; %0 = load f64 @0; %1 = gelu f64 %0; "
