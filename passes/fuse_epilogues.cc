@@ -47,23 +47,28 @@ class EpilogueFuser {
         memo_(*context.target),
         consumers_(ConsumersOf(graph)),
         kept_(OutputMask(graph)),
+        awaited_(graph.nodes.size(), 0),
         keep_node_(graph.nodes.size(), 1) {
+    for (const Node& node : graph.nodes) {
+      for (NodeId before : node.after) awaited_[before.index] = 1;
+    }
     for (const Update& update : graph.updates) kept_[update.value.index] = 1;
   }
 
-  bool Run() {
+  absl::StatusOr<bool> Run() {
     bool changed = false;
     for (size_t n = graph_.nodes.size(); n-- > 0;) changed |= Grow(NodeId(n));
     if (!changed) return false;
     RemoveNodes(graph_, keep_node_);
-    SortNodes(graph_);
+    if (!SortNodes(graph_).empty()) return InternalError("fused to a cycle");
     return true;
   }
 
  private:
   bool Grow(NodeId id) {
     const Node& node = graph_.node(id);
-    if (FindOp(node.op)->fusion != FusionClass::kContraction || !node.outputs[0].valid()) {
+    if (FindOp(node.op)->fusion != FusionClass::kContraction || !node.outputs[0].valid() ||
+        !IsPlain(id)) {
       return false;
     }
     const NodeQuery query = QueryFor(graph_, id);
@@ -95,7 +100,18 @@ class EpilogueFuser {
   bool IsPointwise(NodeId id) const {
     const Node& node = graph_.node(id);
     return FindOp(node.op)->fusion == FusionClass::kElementwise && node.after.empty() &&
-           node.outputs[0].valid() && IsScalarNode(QueryFor(graph_, id));
+           node.outputs[0].valid() && IsPlain(id) && IsScalarNode(QueryFor(graph_, id));
+  }
+
+  // Sizes are what they say, and nobody else is to run after the node: it might be what the
+  // result's other operands wait for.
+  bool IsPlain(NodeId id) const {
+    const auto is_bounded = [&](ValueId value) {
+      return value.valid() && graph_.value(value).bounded;
+    };
+    const Node& node = graph_.node(id);
+    return awaited_[id.index] == 0 && std::ranges::none_of(node.inputs, is_bounded) &&
+           std::ranges::none_of(node.outputs, is_bounded);
   }
 
   // The readers of a value, each once.
@@ -110,7 +126,9 @@ class EpilogueFuser {
     const std::vector<NodeId> readers = ReadersOf(result);
     if (readers.empty() || !IsPointwise(readers[0])) return step;
     const std::string& name = graph_.value(result).name;
-    if (kept_[result.index] != 0) {
+    if (graph_.shardings.contains(result)) {
+      step.why_not = StrCat("'", name, "' asks for a sharding");
+    } else if (kept_[result.index] != 0) {
       step.why_not = StrCat("'", name, "' is an output or an update itself");
     } else if (readers.size() == 1) {
       step.nodes = readers;
@@ -230,8 +248,8 @@ class EpilogueFuser {
     for (ValueId operand : grown.operands) {  // read by the product now
       std::vector<NodeId>& readers = consumers_[operand.index];
       std::erase_if(readers, [&](NodeId r) { return std::ranges::count(taken, r) > 0; });
-      readers.push_back(id);
-      std::ranges::sort(readers, {}, [](NodeId r) { return r.index; });
+      const auto place = std::ranges::lower_bound(readers, id.index, {}, &NodeId::index);
+      readers.insert(place, id);
     }
   }
 
@@ -239,7 +257,8 @@ class EpilogueFuser {
   PassContext& context_;
   VariantMemo memo_;
   std::vector<std::vector<NodeId>> consumers_;
-  std::vector<uint8_t> kept_;  // by value: read by an output or an update
+  std::vector<uint8_t> kept_;     // by value: read by an output or an update
+  std::vector<uint8_t> awaited_;  // by node: another runs `after` it
   std::vector<uint8_t> keep_node_;
 };
 
@@ -254,7 +273,8 @@ absl::StatusOr<bool> FuseEpilogues(Graph& graph, PassContext& context) {
       changed |= inner;
     }
   }
-  return EpilogueFuser(graph, context).Run() || changed;
+  MILLRACE_ASSIGN_OR_RETURN(const bool fused, EpilogueFuser(graph, context).Run());
+  return fused || changed;
 }
 
 }  // namespace millrace

@@ -27,7 +27,7 @@
 namespace millrace {
 namespace {
 
-constexpr size_t kMaxVisited = 64;
+constexpr size_t kMaxVisited = 64, kMaxTried = 8;
 constexpr int64_t kMinSweep = 64;
 constexpr int kMaxReducedChain = 8;  // nodes between a reduction and what broadcasts its result
 constexpr size_t kMaxGroupNodes = 48, kMaxGroupInputs = 24, kMaxGroupOutputs = 4;
@@ -46,24 +46,31 @@ class ProgramFuser {
   ProgramFuser(Graph& graph, PassContext& context)
       : graph_(graph), context_(context), memo_(*context.target) {}
 
-  bool Run() {
+  absl::StatusOr<bool> Run() {
     bool changed = false;
     for (Node& node : graph_.nodes) {
       for (Subgraph& body : node.subgraphs) {
-        changed |= ProgramFuser(body.graph, context_).Run();
+        MILLRACE_ASSIGN_OR_RETURN(const bool body_changed,
+                                  ProgramFuser(body.graph, context_).Run());
+        changed |= body_changed;
       }
     }
     consumers_ = ConsumersOf(graph_);
     kept_ = OutputMask(graph_);
     for (const Update& update : graph_.updates) kept_[update.value.index] = 1;
     awaited_.assign(graph_.nodes.size(), 0);
-    for (const Node& node : graph_.nodes) {
-      for (NodeId before : node.after) awaited_[before.index] = 1;
+    followers_.resize(graph_.nodes.size());
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      for (NodeId before : graph_.nodes[n].after) {
+        awaited_[before.index] = 1;
+        followers_[before.index].push_back(NodeId(n));
+      }
     }
     group_of_.assign(graph_.nodes.size(), -1);
     form_of_.assign(graph_.nodes.size(), nullptr);
     for (size_t n = graph_.nodes.size(); n-- > 0;) Place(NodeId(n));
-    return Fuse() || changed;
+    MILLRACE_ASSIGN_OR_RETURN(const bool fused, Fuse());
+    return fused || changed;
   }
 
  private:
@@ -77,6 +84,7 @@ class ProgramFuser {
     for (NodeId reader : consumers_[out.index]) {
       const int32_t group = group_of_[reader.index];
       if (group < 0 || std::ranges::find(tried, group) != tried.end()) continue;
+      if (tried.size() == kMaxTried) break;
       tried.push_back(group);
       if (Join(id, group)) return;
     }
@@ -200,24 +208,26 @@ class ProgramFuser {
   bool LeadsBack(ValueId value, int32_t group) const {
     absl::flat_hash_set<NodeId> seen;
     std::vector<NodeId> to_visit;
-    const auto add = [&](NodeId id) {
-      if (seen.insert(id).second) to_visit.push_back(id);
+    // False once there are too many.
+    const auto add = [&](std::span<const NodeId> ids) {
+      for (NodeId id : ids) {
+        if (seen.insert(id).second) to_visit.push_back(id);
+        if (seen.size() > kMaxVisited) return false;
+      }
+      return true;
     };
     for (NodeId reader : consumers_[value.index]) {
-      if (group_of_[reader.index] != group) add(reader);
+      if (group_of_[reader.index] != group && !add({&reader, 1})) return true;
     }
     while (!to_visit.empty()) {
-      if (seen.size() > kMaxVisited) return true;
       const NodeId id = to_visit.back();
       to_visit.pop_back();
       const int32_t other = group_of_[id.index];
       if (other == group) return true;
-      if (other >= 0) {
-        for (NodeId member : groups_[other].nodes) add(member);
-      }
+      if (other >= 0 && !add(groups_[other].nodes)) return true;
+      if (!add(followers_[id.index])) return true;
       for (ValueId result : graph_.node(id).outputs) {
-        if (!result.valid()) continue;
-        for (NodeId reader : consumers_[result.index]) add(reader);
+        if (result.valid() && !add(consumers_[result.index])) return true;
       }
     }
     return false;
@@ -366,7 +376,7 @@ class ProgramFuser {
     return terms[value] = term;
   }
 
-  bool Fuse() {
+  absl::StatusOr<bool> Fuse() {
     std::vector<uint8_t> keep(graph_.nodes.size(), 1);
     bool changed = false;
     for (const FusionGroup& group : groups_) {
@@ -374,7 +384,7 @@ class ProgramFuser {
     }
     if (!changed) return false;
     RemoveNodes(graph_, keep);
-    SortNodes(graph_);
+    if (!SortNodes(graph_).empty()) return InternalError("fused to a cycle");
     return true;
   }
 
@@ -440,9 +450,10 @@ class ProgramFuser {
   std::unordered_map<NodeQuery, NodeForm, QueryHash, SameQuery> forms_;
   std::vector<const NodeForm*> form_of_;  // by node; null: not asked yet
   std::vector<std::vector<NodeId>> consumers_;
-  std::vector<uint8_t> kept_;      // by value: read by an output or an update
-  std::vector<uint8_t> awaited_;   // by node: another runs `after` it
-  std::vector<int32_t> group_of_;  // by node; -1: none
+  std::vector<uint8_t> kept_;                   // by value: read by an output or an update
+  std::vector<uint8_t> awaited_;                // by node: another runs `after` it
+  std::vector<std::vector<NodeId>> followers_;  // those that do
+  std::vector<int32_t> group_of_;               // by node; -1: none
   std::vector<FusionGroup> groups_;
 };
 
