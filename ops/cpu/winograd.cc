@@ -10,8 +10,7 @@
 // of a size that stays in a second-level cache.
 //
 // Results differ from those of a direct convolution by rounding: the transforms add and subtract
-// numbers up to 8 times as large as the results' terms. Measured against f64 on random data, errors
-// are about 10 times those of direct f32 sums (tests/ops/winograd_test.cc has a bound).
+// numbers up to 8 times as large as the results' terms (tests/ops/fused_product_test.cc has a bound).
 //
 // It is offered where an estimate says that it pays: weights are 4 times as large, and have to be
 // read for however few tiles there are.
