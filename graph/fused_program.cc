@@ -1,5 +1,6 @@
 #include "graph/fused_program.h"
 
+#include <cmath>
 #include <iterator>
 #include <optional>
 
@@ -33,6 +34,8 @@ bool IsOfFloats(ScalarOp op) {
          op == ScalarOp::kFma;
 }
 
+constexpr size_t kMaxFusedInstructions = 4096, kMaxFusedOperands = 256;
+
 constexpr std::string_view kRoles[] = {"outer", "reduce", "inner"};
 
 std::string ValueText(int64_t i) { return StrCat("%", i); }
@@ -44,12 +47,20 @@ class Checker {
 
   absl::Status Check() {
     if (p_.dims.size() > kMaxRank) return Error(StrCat("has more than ", kMaxRank, " dims"));
+    if (p_.instructions.size() > kMaxFusedInstructions || p_.operands.size() > kMaxFusedOperands ||
+        p_.outputs.size() > kMaxFusedOperands) {
+      return Error(StrCat("has more than ", kMaxFusedInstructions, " instructions, or ",
+                          kMaxFusedOperands, " operands or outputs"));
+    }
     for (size_t d = 0; d < p_.dims.size(); ++d) {
       if (p_.dims[d].size < 0 || p_.dims[d].size > kMaxBytes) {
         return Error(StrCat("dim ", d, " has size ", p_.dims[d].size));
       }
       if (p_.dims[d].role == DimRole::kReduce) reduce_dims_ |= uint32_t{1} << d;
     }
+    Shape space;
+    for (const IndexDim& dim : p_.dims) space.push_back(dim.size);
+    if (!CheckedNumElements(space).has_value()) return Error("has too many points");
     for (size_t i = 0; i < p_.operands.size(); ++i) {
       if (p_.operands[i].strides.size() != p_.dims.size()) {
         return Error(StrCat("operand @", i, " does not have one stride per dim"));
@@ -116,6 +127,9 @@ class Checker {
 
   absl::Status CheckDTypes(int32_t i) {
     const ScalarInstruction& s = p_.instructions[i];
+    if (s.op == ScalarOp::kConstant && !IsFloat(s.dtype) && s.constant != std::trunc(s.constant)) {
+      return Error(StrCat(ValueText(i), ": ", s.constant, " is no ", DTypeName(s.dtype)));
+    }
     if (s.op == ScalarOp::kConstant || s.op == ScalarOp::kCast) return absl::OkStatus();
     const auto dtype_of = [&](int32_t v) { return p_.instructions[v].dtype; };
     const auto mismatch = [&](DType expected, DType found) {

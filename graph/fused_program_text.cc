@@ -96,6 +96,7 @@ class Parser {
     } else if (s.op == ScalarOp::kIndex) {
       if (!lex_.TakeWord("dim")) return lex_.Error("expected 'dim'");
       MILLRACE_ASSIGN_OR_RETURN(const int64_t dim, ParseInteger());
+      if (dim < 0 || dim >= std::ssize(p_.dims)) return lex_.Error("expected the number of a dim, not a dim that is not there");
       s.a = static_cast<int32_t>(dim);
     } else {
       int32_t* operands[] = {&s.a, &s.b, &s.c};

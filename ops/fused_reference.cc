@@ -296,7 +296,9 @@ class FusedEvaluator {
     // A result of no lanes must still be stored: there is always one lane.
     const int64_t allocated = std::max<int64_t>(lanes_, 1);
     for (const ScalarInstruction& s : p_.instructions) {
-      values_.push_back(Tensor::Zeros({s.dtype, Shape{allocated}}));
+      MILLRACE_ASSIGN_OR_RETURN(Tensor value, Tensor::Allocate({s.dtype, Shape{allocated}}));
+      std::fill_n(value.mutable_bytes(), value.size_bytes(), std::byte{0});
+      values_.push_back(std::move(value));
     }
     for (const FusedOperand& operand : p_.operands) {
       lane_offsets_.push_back(OffsetsOf(lane_space_, StridesAlong(operand.strides, lane_dims_)));
@@ -374,6 +376,11 @@ class FusedEvaluator {
       std::memcpy(out.mutable_bytes() + i * size,
                   inputs_[operand].bytes() + (base + lane_offsets_[operand][i]) * size, size);
     }
+    // The one lane that there always is holds what does not vary over lanes.
+    const Shape strides = StridesAlong(from.strides, lane_dims_);
+    if (lanes_ == 0 && std::ranges::all_of(strides, [](int64_t s) { return s == 0; })) {
+      std::memcpy(out.mutable_bytes(), inputs_[operand].bytes() + base * size, size);
+    }
   }
 
   void FillIndex(int32_t dim, const Shape& index, Tensor& out) const {
@@ -437,7 +444,10 @@ absl::Status CheckOperandReach(const FusedProgram& program, size_t i, const Tens
   }
   __int128 low = operand.offset, high = operand.offset;  // strides are anybody's
   for (size_t d = 0; d < program.dims.size(); ++d) {
-    if (program.dims[d].size == 0) return absl::OkStatus();  // nothing is read
+    if (program.dims[d].size == 0) {  // nothing is read, unless it is read once for all
+      if (program.dims[d].role == DimRole::kReduce && operand.strides[d] == 0) continue;
+      return absl::OkStatus();
+    }
     const __int128 reach = static_cast<__int128>(operand.strides[d]) * (program.dims[d].size - 1);
     (reach < 0 ? low : high) += reach;
   }

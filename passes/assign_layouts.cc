@@ -83,12 +83,14 @@ class LayoutAssigner {
     return true;
   }
 
-  // Whether all who read the node's result can read what is packed for one of them.
+  // Whether who reads the node's result can read what is packed for it: one node alone, because two
+  // might choose kernels that pack differently.
   bool MayPack(size_t n) const {
     const Node& packer = graph_.nodes[n];
     if (packer.op != kPrepack || offers_[n] == nullptr) return false;
     const ValueId packed = packer.outputs[0];
     if (!packed.valid() || needed_row_major_[packed.index] != 0) return false;
+    if (consumers_[packed.index].size() != 1) return false;
     return std::ranges::all_of(consumers_[packed.index], [&](NodeId reader) {
       const auto* offers = offers_[reader.index];
       const Node& node = graph_.node(reader);

@@ -18,6 +18,7 @@
 #include "graph/strings.h"
 #include "ops/known_values.h"
 #include "ops/op_def.h"
+#include "ops/prepack.h"
 #include "passes/graph_edit.h"
 #include "passes/pass_list.h"
 
@@ -108,6 +109,7 @@ class Folder {
   bool IsKnown(const Node& node) {
     const OpDef* op = FindOp(node.op);
     if (op == nullptr || op->traits.control_flow != ControlFlow::kNone) return false;
+    if (node.op == kPrepack) return false;  // its bytes are its reader's business
     if (!KnowsInputs(*op, node)) return false;
     bool any = false;
     for (ValueId out : node.outputs) {

@@ -17,9 +17,9 @@ Attrs OneAttr(const char* name, AttrValue value) {
 }
 
 // Builds layers with weights of their own, each with another seed.
-class LayerBuilder {
+class SmallLayers {
  public:
-  explicit LayerBuilder(const char* name) : b(name) {}
+  explicit SmallLayers(const char* name) : b(name) {}
 
   ValueId Weight(const Shape& shape) {
     const Init init = {.kind = InitKind::kUniform, .seed = ++seed_, .low = -0.1, .high = 0.1};
@@ -64,7 +64,7 @@ class LayerBuilder {
 };
 
 // Self-attention over `heads` heads.
-ValueId Attention(LayerBuilder& l, ValueId x, int64_t tokens, int64_t width, int64_t heads) {
+ValueId SmallAttention(SmallLayers& l, ValueId x, int64_t tokens, int64_t width, int64_t heads) {
   const int64_t per_head = width / heads;
   const auto split = [&](ValueId v, const std::vector<int64_t>& perm) {
     return l.Transpose(l.Reshape(v, {tokens, heads, per_head}), perm);
@@ -82,7 +82,7 @@ ValueId Attention(LayerBuilder& l, ValueId x, int64_t tokens, int64_t width, int
 }  // namespace
 
 Graph SmallMlpGraph(int64_t batch) {
-  LayerBuilder l("mlp");
+  SmallLayers l("mlp");
   ValueId x = l.b.Input("x", {DType::kF32, {batch, 784}});
   x = l.b.Op("Relu", {l.Dense(x, 784, 1024)});
   x = l.b.Op("Relu", {l.Dense(x, 1024, 1024)});
@@ -90,7 +90,7 @@ Graph SmallMlpGraph(int64_t batch) {
 }
 
 Graph SmallCnnGraph(int64_t batch) {
-  LayerBuilder l("cnn");
+  SmallLayers l("cnn");
   ValueId x = l.b.Input("x", {DType::kF32, {batch, 3, 32, 32}});
   x = l.Conv(x, 3, 32, 1);
   x = l.Conv(x, 32, 32, 1);
@@ -102,10 +102,10 @@ Graph SmallCnnGraph(int64_t batch) {
 }
 
 Graph SmallTransformerGraph(int64_t layers, int64_t tokens, int64_t width, int64_t heads) {
-  LayerBuilder l("transformer");
+  SmallLayers l("transformer");
   ValueId x = l.b.Input("x", {DType::kF32, {tokens, width}});
   for (int64_t layer = 0; layer < layers; ++layer) {
-    x = l.b.Op("Add", {Attention(l, l.Norm(x, width), tokens, width, heads), x});
+    x = l.b.Op("Add", {SmallAttention(l, l.Norm(x, width), tokens, width, heads), x});
     const ValueId hidden = l.b.Op("Gelu", {l.Project(l.Norm(x, width), width, 4 * width)});
     x = l.b.Op("Add", {l.Project(hidden, 4 * width, width), x});
   }

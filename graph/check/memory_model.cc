@@ -76,7 +76,7 @@ void MemoryModel::Settle() {
   }
 }
 
-bool MemoryModel::Place(const Accessor& who, SliceId id, std::string_view variant,
+bool MemoryModel::Place(const Accessor& who, SliceId id, std::string_view packing,
                         PlacedSlice& place) {
   ++work_;
   const PlanSite site = sites_[who.site];
@@ -85,7 +85,7 @@ bool MemoryModel::Place(const Accessor& who, SliceId id, std::string_view varian
   place.slice = id;
   place.buffer = slice.buffer;
   place.footprint = &names_.model().footprints[site.program][id.index];
-  place.image = place.footprint->packed ? PackedImage(variant) : place.footprint->image;
+  place.image = place.footprint->packed ? PackedImage(packing) : place.footprint->image;
   place.begin = Evaluate(slice.offset_bytes, {.coordinates = classes_.coordinates[site.coordinate],
                                               .microbatch = who.microbatch});
   const int64_t size = program.buffers[slice.buffer.index].size_bytes;
@@ -357,10 +357,10 @@ void MemoryModel::ChangeContent(int32_t site, BufferId buffer, int64_t begin, in
   });
 }
 
-int32_t MemoryModel::PackedImage(std::string_view variant) {
-  const auto it = std::find(variants_.begin(), variants_.end(), variant);
-  const int32_t index = static_cast<int32_t>(it - variants_.begin());
-  if (it == variants_.end()) variants_.emplace_back(variant);
+int32_t MemoryModel::PackedImage(std::string_view packing) {
+  const auto it = std::find(packings_.begin(), packings_.end(), packing);
+  const int32_t index = static_cast<int32_t>(it - packings_.begin());
+  if (it == packings_.end()) packings_.emplace_back(packing);
   return kPackedImages + index;
 }
 

@@ -72,8 +72,8 @@ class MemoryModel {
   void Settle();
 
   // Where a slice lies; false, with a kBounds error, when that is not inside its buffer. Packed
-  // layouts are told apart by `variant`.
-  bool Place(const Accessor& who, SliceId slice, std::string_view variant, PlacedSlice& place);
+  // layouts are told apart by `packing`: who packed for whom.
+  bool Place(const Accessor& who, SliceId slice, std::string_view packing, PlacedSlice& place);
 
   // Reads `place`, which must hold `term`.
   void Read(const Accessor& who, const PlacedSlice& place, int32_t term);
@@ -146,7 +146,7 @@ class MemoryModel {
   std::string Where(int32_t site) const;
   uint64_t ReadKey(int32_t site, int32_t instance, BufferId buffer) const;
   ErrorPlace PlaceOf(const Accessor& who) const;
-  int32_t PackedImage(std::string_view variant);
+  int32_t PackedImage(std::string_view packing);
 
   const PlanNames& names_;
   const MeshClasses& classes_;
@@ -159,7 +159,7 @@ class MemoryModel {
   std::vector<std::vector<ByteMap>> maps_;  // by site and buffer
   absl::flat_hash_map<std::pair<int32_t, int>, std::vector<ViewPart>> view_parts_;
   std::vector<OldContent>* journal_ = nullptr;
-  std::vector<std::string> variants_;
+  std::vector<std::string> packings_;
   int64_t accesses_ = 0, work_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/hash/hash.h"
 #include "graph/strings.h"
+#include "graph/target.h"
 
 namespace millrace {
 
@@ -84,7 +85,8 @@ void SectionEffects::RunNode(const Accessor& who, const NodeRun& run) {
   absl::InlinedVector<Operand, 8> operands;
   const auto place = [&](SliceId slice, int32_t index, bool is_output) {
     Operand operand{{}, index, is_output};
-    if (slice.valid() && memory_.Place(who, slice, run.variant, operand.place)) {
+    if (slice.valid() &&
+        memory_.Place(who, slice, PackingOf(who, run, slice, index, is_output), operand.place)) {
       operands.push_back(operand);
     }
   };
@@ -105,6 +107,24 @@ void SectionEffects::RunNode(const Accessor& who, const NodeRun& run) {
     memory_.Write(who, operand.place,
                   operand.index < 0 ? kNothingTerm : first_result + operand.index);
   }
+}
+
+// What tells a packed operand's bytes from others: the kernel variant, and the node and input that
+// they are packed for. Whoever packs names these in attributes `reader` and `input`.
+std::string SectionEffects::PackingOf(const Accessor& who, const NodeRun& run, SliceId slice,
+                                      int32_t index, bool is_output) const {
+  const int32_t program = sites_[who.site].program;
+  if (!model_.footprints[program][slice.index].packed) return "";
+  const Graph& graph = *model_.graphs.graphs[run.graph].graph;
+  const Node& node = graph.node(run.node);
+  const AttrValue* reader = is_output ? node.attrs.Find("reader") : nullptr;
+  const AttrValue* input = is_output ? node.attrs.Find("input") : nullptr;
+  const auto* query = reader != nullptr ? std::get_if<std::string>(reader) : nullptr;
+  const auto* of_input = input != nullptr ? std::get_if<int64_t>(input) : nullptr;
+  if (query != nullptr && of_input != nullptr) {
+    return StrCat(run.variant, " for input ", *of_input, " of ", *query);
+  }
+  return StrCat(run.variant, " for input ", index, " of ", QueryToJson(QueryFor(graph, run.node)));
 }
 
 void SectionEffects::RunCopy(const Accessor& who, const Copy& copy) {

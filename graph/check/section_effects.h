@@ -45,6 +45,8 @@ class SectionEffects {
   Accessor AccessorOf(const Arrival& arrival, ClockView clock) const;
   void Run(const Accessor& who, const Instruction& instruction);
   void RunNode(const Accessor& who, const NodeRun& run);
+  std::string PackingOf(const Accessor& who, const NodeRun& run, SliceId slice, int32_t index,
+                        bool is_output) const;
   void RunCopy(const Accessor& who, const Copy& copy);
   void RunCall(const Accessor& who, const Call& call);
   void Transfer(const Arrival& send, const Arrival& recv, ClockView clock);

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "graph/half.h"
+#include "ops/reference_dispatch.h"
 
 namespace millrace {
 namespace {
@@ -90,13 +91,13 @@ bool HasLane(DType dtype) {
 float LaneOf(DType dtype, double value) {
   switch (dtype) {
     case DType::kI32:
-      return std::bit_cast<float>(static_cast<int32_t>(value));
+      return std::bit_cast<float>(ConvertTo<int32_t>(value));
     case DType::kBool:
       return std::bit_cast<float>(value != 0 ? -1 : 0);
     case DType::kF16:
-      return static_cast<float>(Half(static_cast<float>(value)));
+      return static_cast<float>(ConvertTo<Half>(value));
     case DType::kBF16:
-      return static_cast<float>(BFloat16(static_cast<float>(value)));
+      return static_cast<float>(ConvertTo<BFloat16>(value));
     default:
       return static_cast<float>(value);
   }
@@ -145,14 +146,16 @@ ChainOp CastOf(DType from, DType to) {
   return IsFloatLane(to) ? kFloatOfInt : to == DType::kBool ? kBoolOfInt : kLoad;
 }
 
+bool HasCast(DType from, DType to) {
+  return from != DType::kI32 || (to != DType::kF16 && to != DType::kBF16);
+}
+
 bool IsChainOp(const FusedProgram& program, const ScalarInstruction& s) {
   if (!HasLane(s.dtype) || s.op == ScalarOp::kIndex) return false;
   if (Arity(s.op) == 0 || s.op == ScalarOp::kSelect) return true;
   const DType operands = program.instructions[s.a].dtype;
   if (!HasLane(operands)) return false;
-  if (s.op == ScalarOp::kCast) {  // by way of f32, an integer would be rounded twice
-    return operands != DType::kI32 || (s.dtype != DType::kF16 && s.dtype != DType::kBF16);
-  }
+  if (s.op == ScalarOp::kCast) return HasCast(operands, s.dtype);
   if (IsReduction(s.op) || s.op == ScalarOp::kFma) return s.dtype == DType::kF32;
   if (Arity(s.op) == 1) return UnaryOf(s.op, operands).has_value();
   return BinaryOf(s.op, operands).has_value();

@@ -14,6 +14,8 @@ bool HasLane(DType dtype);
 // The bits of a lane that holds `value`.
 float LaneOf(DType dtype, double value);
 
+// Not from an integer to a half: by way of f32 it would be rounded twice.
+bool HasCast(DType from, DType to);
 // Whether the machine can compute instruction `s` of the program.
 bool IsChainOp(const FusedProgram& program, const ScalarInstruction& s);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/assert.h"
 #include "ops/cpu/chain_ops.h"
 
 namespace millrace {
@@ -11,6 +12,7 @@ namespace {
 
 constexpr int64_t kMaxCarriedRow = 16384;  // elements: 64 KiB
 constexpr int kWorthCarrying = 4;          // operations
+constexpr int kMaxCost = 1000;             // more is as good
 
 // What it takes to compute a value again: functions count ten.
 int OperationCost(ScalarOp op) {
@@ -69,7 +71,7 @@ class FusedCompiler {
       ForOperands(i, [&](int32_t operand) {
         varies |= varies_[operand];
         level = std::max(level, level_[operand]);
-        cost += cost_[operand];
+        cost = std::min(cost + cost_[operand], kMaxCost);
       });
       if (IsReduction(at(i).op)) {
         varies = false;
@@ -193,7 +195,11 @@ class FusedCompiler {
     for (int32_t i : ReductionsOf(phase)) {
       if (mask_ < 0) mask_ = AddSlot({.kind = FusedSlot::Kind::kMask});
       const int32_t accumulator = AddSlot({.kind = FusedSlot::Kind::kTemp});
-      made.reductions.push_back({ReduceOf(at(i).op), accumulator, slot_[i]});
+      FusedReduction& reduction = made.reductions.emplace_back();
+      reduction = {ReduceOf(at(i).op), accumulator, slot_[i], -1};
+      if (reduction.op == ChainOp::kReduceSum && space_.kind == FusedSpace::Kind::kColumns) {
+        reduction.total = AddSlot({.kind = FusedSlot::Kind::kTemp});
+      }
       Load(at(i).a, made.sweep);
       made.sweep.push_back({ReduceOf(at(i).op), accumulator, mask_});
     }
@@ -207,10 +213,7 @@ class FusedCompiler {
   bool IsReadLater(const Ids& order, size_t k, const Ids& roots) const {
     const int32_t i = order[k];
     const bool is_last = k + 1 == order.size();
-    for (int32_t root : roots) {
-      const bool alone = std::ranges::all_of(roots, [&](int32_t other) { return other == i; });
-      if (root == i && !(is_last && alone)) return true;
-    }
+    if (std::ranges::count(roots, i) > (is_last && roots.size() == 1 ? 1 : 0)) return true;
     for (size_t reader = k + 1; reader < order.size(); ++reader) {
       int uses = 0;
       ForOperands(order[reader], [&](int32_t operand) { uses += operand == i ? 1 : 0; });
@@ -224,7 +227,10 @@ class FusedCompiler {
   }
 
   void Load(int32_t i, ChainCode& code) {
-    if (acc_ != i) code.push_back({ChainOp::kLoad, slot_[i]});
+    if (acc_ != i) {
+      MILLRACE_CHECK(slot_[i] >= 0);
+      code.push_back({ChainOp::kLoad, slot_[i]});
+    }
     acc_ = i;
   }
 
@@ -349,6 +355,7 @@ std::optional<FusedCode> CompileFused(const FusedProgram& program, const FusedSp
   }
   for (const FusedOutput& output : program.outputs) {
     if (!HasLane(output.dtype)) return std::nullopt;
+    if (!HasCast(program.instructions[output.value].dtype, output.dtype)) return std::nullopt;
   }
   return FusedCompiler(program, space).Compile();
 }

@@ -41,6 +41,7 @@ struct FusedReduction {
   ChainOp op = ChainOp::kReduceSum;
   int32_t accumulator = 0;  // slot, kTemp
   int32_t result = 0;       // slot, kReduced
+  int32_t total = -1;       // slot, kTemp: kColumns, of sums: what many rows came to
 };
 
 // For each point (group of points) that is not reduced: in each phase what does not vary along the

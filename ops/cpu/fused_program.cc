@@ -48,9 +48,10 @@ bool MayLieInPlace(const PreparedFused& p, const NodeQuery& query) {
     const ScalarOp source = p.program.instructions[p.program.outputs[o].value].op;
     if (source == ScalarOp::kLoad && p.program.outputs.size() > 1) return false;
     for (size_t i = 0; i < query.inputs.size(); ++i) {
-      if (query.inputs[i] == query.outputs[o] &&
-          p.space.operand_strides[i] != p.space.output_strides[o]) {
-        return false;
+      if (query.inputs[i] != query.outputs[o]) continue;
+      for (size_t d = 0; d < p.space.sizes.size(); ++d) {
+        const bool same = p.space.operand_strides[i][d] == p.space.output_strides[o][d];
+        if (p.space.sizes[d] > 1 && !same) return false;
       }
     }
   }

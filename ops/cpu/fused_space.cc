@@ -21,8 +21,10 @@ class SpaceMaker {
   }
 
   std::optional<FusedSpace> Make() {
+    if (std::ranges::any_of(p_.dims, [](const IndexDim& dim) { return dim.size == 0; })) {
+      return std::nullopt;
+    }
     for (size_t d = p_.dims.size(); d-- > 0;) {
-      if (p_.dims[d].size == 0) return std::nullopt;
       if (p_.dims[d].size > 1) Add(d);
     }
     if (space_.sizes.empty()) AddPoint();

@@ -13,7 +13,8 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kFlushBlocks = 64;  // sums of lanes go to f64 after so many
+// Sums of lanes are added up after so many blocks of a row (in f64), or rows of columns.
+constexpr int64_t kFlushBlocks = 64, kFlushSteps = 256;
 
 // --- Elements and lanes --------------------------------------------------------------------------
 
@@ -162,9 +163,12 @@ class FusedWorker {
         StartReductions(phase);
         for (int64_t step = 0; step < length; ++step) {
           SweepBlock(phase, outer, dim, at, step, count, step == 0);
+          if (step % kFlushSteps == kFlushSteps - 1) AddUpSums(phase);
         }
+        if (length >= kFlushSteps) AddUpSums(phase);
         for (const FusedReduction& r : p_.code.phases[phase].reductions) {
-          slots_[r.result] = slots_[r.accumulator];
+          const bool has_total = r.total >= 0 && length >= kFlushSteps;
+          slots_[r.result] = BlockOf(has_total ? r.total : r.accumulator);
         }
       }
       Finish(outer, dim, at, count);
@@ -362,6 +366,7 @@ class FusedWorker {
   void StartReductions(size_t phase) {
     for (const FusedReduction& r : p_.code.phases[phase].reductions) {
       Fill(r.accumulator, IdentityOf(r.op), block_ / lanes_);
+      if (r.total >= 0) Fill(r.total, 0, block_ / lanes_);
     }
     std::fill_n(sums_, std::size(sums_), 0.0);
   }
@@ -373,6 +378,18 @@ class FusedWorker {
       if (reductions[i].op != ChainOp::kReduceSum) continue;
       sums_[i] += p_.machine->fold(ChainOp::kReduceSum, BlockOf(reductions[i].accumulator));
       Fill(reductions[i].accumulator, 0, block_ / lanes_);
+    }
+  }
+
+  // kColumns: the accumulators go to the totals, and at the end the totals are the result.
+  void AddUpSums(size_t phase) {
+    for (const FusedReduction& r : p_.code.phases[phase].reductions) {
+      if (r.total < 0) continue;
+      float *total = BlockOf(r.total), *accumulator = BlockOf(r.accumulator);
+      for (int64_t i = 0; i < block_; ++i) {
+        total[i] += accumulator[i];
+        accumulator[i] = 0;
+      }
     }
   }
 

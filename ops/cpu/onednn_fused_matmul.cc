@@ -51,7 +51,7 @@ std::optional<PanelSpec> PanelSpecOf(const NodeQuery& query) {
   }
   // Columns of the result are those of the product.
   const Shape& result = product->plain.outputs[0]->shape;
-  if (result[result.rank() - 1] != spec->n) return std::nullopt;
+  if (result.rank() == 0 || result[result.rank() - 1] != spec->n) return std::nullopt;
   return PanelSpec{*spec, std::move(epilogue), product->first_operand};
 }
 

@@ -142,9 +142,10 @@ absl::Status PrimitiveKernel::Run(const KernelArgs& args) {
     scratch_ = args.scratch;
   }
   for (const Call& call : calls_) {
-    MILLRACE_RETURN_IF_ERROR(ToStatus(
-        dnnl_primitive_execute(call.primitive.get(), stream_.get(), call.count, call.args.data()),
-        "running a primitive"));
+    MILLRACE_RETURN_IF_ERROR(
+        ToStatus(dnnl_primitive_execute(call.primitive.get(), stream_.get(),
+                                        static_cast<int>(call.args.size()), call.args.data()),
+                 "running a primitive"));
   }
   return absl::OkStatus();
 }

@@ -70,10 +70,9 @@ class PrimitiveKernel final : public Kernel {
   // A primitive with its arguments, callable without building a map of them each time.
   struct Call {
     dnnl::primitive primitive;
-    std::array<dnnl_exec_arg_t, 16> args{};
-    int count = 0;
+    std::vector<dnnl_exec_arg_t> args = {};
 
-    void Add(int arg, const dnnl::memory& memory) { args[count++] = {arg, memory.get()}; }
+    void Add(int arg, const dnnl::memory& memory) { args.push_back({arg, memory.get()}); }
   };
   struct PlacedOperand {
     dnnl::memory memory;  // where it lies

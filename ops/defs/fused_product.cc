@@ -2,10 +2,12 @@
 #include "ops/fused_product.h"
 
 #include "graph/strings.h"
+#include "ops/broadcast.h"
 #include "ops/convolution.h"
 #include "ops/dtypes.h"
 #include "ops/fused_reference.h"
 #include "ops/infer.h"
+#include "ops/scalar_program.h"
 
 namespace millrace {
 namespace {
@@ -49,13 +51,29 @@ absl::Status InferProduct(std::string_view op, InferContext& c) {
   operands.insert(operands.end(), product->operands.begin(), product->operands.end());
   const TensorType result{epilogue.outputs[0].dtype, plain[0].shape};
   MILLRACE_RETURN_IF_ERROR(CheckFusedOperands(epilogue, operands, std::span(&result, 1)));
-  const Shape dense = DenseStrides(space);
-  for (const auto* strides : {&epilogue.operands[0].strides, &epilogue.outputs[0].strides}) {
-    for (int d = 0; d < space.rank(); ++d) {
-      if (space[d] > 1 && (*strides)[d] != dense[d]) {
-        return BadInputError("the epilogue's operand @0 and its output must be dense");
-      }
+  // Kernels go by shapes: every operand is read as broadcasting reads it.
+  FusedProgram plainly = ProgramOver(space);
+  for (const TensorType& type : operands) {
+    if (NumElements(type.shape) != 1) {
+      MILLRACE_ASSIGN_OR_RETURN(const Shape both, BroadcastShapes(type.shape, space));
+      if (both != space) return BadInputError("an operand of the epilogue is not broadcast");
     }
+    LoadOperand(plainly, type, space);
+  }
+  StoreOutput(plainly, ScalarTerm{&plainly, 0, result.dtype});
+  const auto same_place = [&](const auto& a, const auto& b) {
+    for (int d = 0; d < space.rank(); ++d) {
+      if (space[d] > 1 && a.strides[d] != b.strides[d]) return false;
+    }
+    return a.offset == b.offset;
+  };
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (same_place(epilogue.operands[i], plainly.operands[i])) continue;
+    return BadInputError(
+        StrCat("operand @", i, " of the epilogue must be dense, broadcast to ", ToString(space)));
+  }
+  if (!same_place(epilogue.outputs[0], plainly.outputs[0])) {
+    return BadInputError("the epilogue's output must be dense");
   }
   c.set_output(0, result);
   return absl::OkStatus();

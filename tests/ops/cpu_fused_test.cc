@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 #include "ops/cpu/simd_targets.h"
 // Highway must see what the line above leaves out.
+#include "graph/strings.h"
 #include "hwy/highway.h"
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/cpu/cpu_target.h"
@@ -199,6 +200,47 @@ TEST(CpuFused, RandomProgramsAreWhatTheyMean) {
     if (::testing::Test::HasFailure()) break;
   }
   EXPECT_GT(compared, 400);
+}
+
+FusedProgram ParsedProgram(std::string_view text) {
+  const absl::StatusOr<FusedProgram> program = ParseFusedProgram(text);
+  EXPECT_TRUE(program.ok()) << program.status();
+  return *program;
+}
+
+TEST(CpuFused, AValueIsStoredTwiceInOtherTypes) {
+  const Tensor x = optest::RandomTensor({DType::kF32, {300}}, 1);
+  for (const char* types :
+       {"out f16 [1] = %1; out f32 [1] = %1", "out f16 [1] = %1; out f16 [1] = %1"}) {
+    EXPECT_TRUE(Compare(ParsedProgram(StrCat("dims [300 outer]; in f32 [1]; %0 = load f32 @0; "
+                                             "%1 = exp f32 %0; ",
+                                             types)),
+                        {x}, {{300}, {300}}, 2e-3));
+  }
+}
+
+// 2^25 ones: in f32, one by one, they come to 2^24.
+TEST(CpuFused, SumsOfManyRowsDoNotLoseThem) {
+  const int64_t rows = int64_t{1} << 19;
+  std::vector<float> data(rows * 64, 33.0f);
+  const Tensor x = Tensor::FromSpan<float>({rows, 64}, data);
+  const KernelCase c =
+      MakeCase("fused.Program",
+               ProgramAttrs(ParsedProgram(StrCat("dims [", rows,
+                                                 " reduce, 64 inner]; in f32 [64, 1]; "
+                                                 "%0 = load f32 @0; %1 = reduce_sum f32 %0; "
+                                                 "out f32 [0, 1] = %1")),
+                            {{64}}),
+               {x}, 1);
+  const auto sum = RunVariant(*CreateCpuKernelLibrary(), c, CpuTarget().Variants(c.query)[0]);
+  ASSERT_TRUE(sum.ok()) << sum.status();
+  EXPECT_NEAR((*sum)[0].AsDouble(5), 33.0 * static_cast<double>(rows), 33.0);
+}
+
+TEST(CpuFused, ProgramsOverOnePointHaveTheFastKernel) {
+  EXPECT_TRUE(Compare(ParsedProgram("dims []; in f32 []; %0 = load f32 @0; %1 = neg f32 %0; "
+                                    "out f32 [] = %1"),
+                      {Tensor::Scalar(2.0f)}, {Shape{}}, 0));
 }
 
 }  // namespace

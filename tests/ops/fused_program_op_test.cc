@@ -1,5 +1,6 @@
 // fused.Program's reference against the ops it stands for, and what it refuses.
 #include "gmock/gmock.h"
+#include "graph/strings.h"
 #include "gtest/gtest.h"
 #include "ops/scalar_program.h"
 #include "tests/ops/op_cases.h"
@@ -97,6 +98,39 @@ TEST(FusedProgramOp, ReducingNothingGivesWhatReductionsOfNoElementsGive) {
   EXPECT_THAT(
       optest::Eval("fused.Program", {Tensor::Zeros({DType::kF32, {2, 0}})}, FusedAttrs(p, {{2}})),
       optest::Is(optest::F32({2}, {0, 0})));
+}
+
+// What does not vary along the empty dim is there all the same.
+TEST(FusedProgramOp, ReducingNothingLeavesTheOtherOperands) {
+  FusedProgram p = ProgramOver({2, 0});
+  p.dims[1].role = DimRole::kReduce;
+  const ScalarTerm in = LoadOperand(p, {DType::kF32, {2, 0}}, {2, 0});
+  const ScalarTerm bias = LoadOperand(p, {DType::kF32, {2, 1}}, {2, 1});
+  const ScalarTerm sum = ScalarUnary(ScalarOp::kReduceSum, in) + bias;
+  p.outputs.push_back({.value = sum.value, .dtype = sum.dtype, .offset = 0, .strides = {1, 0}});
+  EXPECT_THAT(optest::Eval("fused.Program",
+                           {Tensor::Zeros({DType::kF32, {2, 0}}), optest::F32({2, 1}, {3, 5})},
+                           FusedAttrs(p, {{2}})),
+              optest::Is(optest::F32({2}, {3, 5})));
+}
+
+TEST(FusedProgramOp, RefusesProgramsWithoutBounds) {
+  const Tensor x = Tensor::Zeros({DType::kI64, {4}});
+  const auto error = [&](const std::string& program) {
+    return optest::ErrorOf(
+        "fused.Program", {x},
+        optest::MakeAttrs({{"program", program}, {"shapes", std::vector<std::string>{"[4]"}}}));
+  };
+  EXPECT_THAT(error("dims [4 outer, 281474976710656 reduce, 281474976710656 reduce]; in i64 [1, 0, "
+                    "0]; %0 = load i64 @0; %1 = reduce_max i64 %0; out i64 [1, 0, 0] = %1"),
+              HasSubstr("too many points"));
+  std::string chain = "dims [4 outer]; in i64 [1]; %0 = load i64 @0";
+  for (int i = 1; i < 5000; ++i) StrAppend(&chain, "; %", i, " = abs i64 %", i - 1);
+  EXPECT_THAT(error(chain + "; out i64 [1] = %4999"), HasSubstr("more than 4096 instructions"));
+  EXPECT_THAT(error("dims [4 outer]; %0 = constant i64 1.5; out i64 [1] = %0"),
+              HasSubstr("1.5 is no i64"));
+  EXPECT_THAT(error("dims [4 outer]; %0 = index i64 dim 4294967296; out i64 [1] = %0"),
+              HasSubstr("dim that is not there"));
 }
 
 TEST(FusedProgramOp, RefusesProgramsThatDoNotFitTheirOperands) {
