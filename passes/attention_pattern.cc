@@ -9,8 +9,12 @@
 // as it is: so K's transposition and the splitting of heads go, and a Transpose [T] that puts heads
 // back. What lies between must have no other reader and be no output.
 //
-// A choice of a finite number for what is hidden, of at least 1e30 in size, counts as one added: no
-// score is that large, and the sum is that number.
+// Masks are kept in their order. A finite number that hides, -1e30 at most, takes the score's place
+// whether it is added or chosen, because no score is that large; but it is not -inf: in a row that
+// sees nothing all the keys that have the number share the weights, and the sum of two of them may
+// be -inf. So a constant mask that hides just what comes later is `causal` only if it is of -inf
+// and nothing after it puts a finite number in that place, or if all masks are such: then every row
+// sees a key.
 #include "passes/attention_pattern.h"
 
 #include <algorithm>
@@ -19,6 +23,7 @@
 
 #include "graph/strings.h"
 #include "passes/graph_edit.h"
+#include "passes/scalar_constant.h"
 
 namespace millrace {
 namespace {
@@ -31,7 +36,10 @@ constexpr HeadPerm kAsIs = {0, 1, 2, 3}, kTokensBefore = {0, 2, 1, 3};
 class AttentionFinder {
  public:
   explicit AttentionFinder(const Graph& graph)
-      : graph_(graph), consumers_(ConsumersOf(graph)), kept_(OutputMask(graph)) {
+      : graph_(graph),
+        consumers_(ConsumersOf(graph)),
+        kept_(OutputMask(graph)),
+        part_(graph.nodes.size(), Part::kNone) {
     for (const Update& update : graph_.updates) kept_[update.value.index] = 1;
   }
 
@@ -43,6 +51,8 @@ class AttentionFinder {
       if (!graph_.value(softmax.outputs[0]).typed || !FeedsProduct(softmax.outputs[0])) continue;
       why_ = "its scores are no product";
       if (auto match = Match(NodeId(n)); match.has_value()) {
+        for (NodeId id : match->nodes) part_[id.index] = Part::kInner;
+        part_[match->nodes.back().index] = Part::kLast;
         search.found.push_back(*std::move(match));
       } else {
         search.missed.push_back({NodeId(n), why_});
@@ -52,6 +62,9 @@ class AttentionFinder {
   }
 
  private:
+  // What a node is of an attention that was found.
+  enum class Part : uint8_t { kNone, kInner, kLast };
+
   const Node* ProducerOf(ValueId value) const {
     const Value& v = graph_.value(value);
     return v.kind == ValueKind::kResult && v.typed && !v.bounded ? &graph_.node(v.producer)
@@ -74,20 +87,11 @@ class AttentionFinder {
     return false;
   }
 
-  // The one element of a constant.
-  std::optional<double> ScalarOf(ValueId value) const {
-    const Value& v = graph_.value(value);
-    if (v.kind != ValueKind::kConstant || NumElements(v.type.shape) != 1) return std::nullopt;
-    const std::optional<Tensor> tensor = ConstantTensor(graph_, value);
-    if (!tensor.has_value() || !IsFloat(tensor->dtype())) return std::nullopt;
-    return tensor->AsDouble(0);
-  }
-
   // x of x * c, c * x, x / c for a number c, which is put into `factor`.
   std::optional<ValueId> ScaledBy(const Node& node, double& factor) const {
     for (const int x : {0, 1}) {
       if (node.op != "Mul" && (node.op != "Div" || x == 1)) continue;
-      const std::optional<double> number = ScalarOf(node.inputs[1 - x]);
+      const std::optional<double> number = ScalarConstantOf(graph_, node.inputs[1 - x]);
       if (!number.has_value() || ShapeOf(node.inputs[x]) != ShapeOf(node.outputs[0])) continue;
       factor = node.op == "Mul" ? *number : 1 / *number;
       if (std::isfinite(factor)) return node.inputs[x];
@@ -99,13 +103,17 @@ class AttentionFinder {
     const Node* node = ProducerOf(value);
     if (node == nullptr || depth > kMaxDepth || !IsBetween(value)) return std::nullopt;
     const NodeId id = graph_.value(value).producer;
+    if (part_[id.index] != Part::kNone) {
+      why_ = StrCat("'", node->name, "' is part of another attention");
+      return std::nullopt;
+    }
     std::optional<AttentionScores> scores;
     double factor = 1;
     if (node->op == "MatMul") {
       scores.emplace().product = id;
     } else if (const auto scaled = ScaledBy(*node, factor); scaled.has_value()) {
       scores = Descend(*scaled, depth + 1);
-      if (scores.has_value() && !(scores->added.empty() && scores->chosen.empty())) {
+      if (scores.has_value() && !scores->masks.empty()) {
         why_ = StrCat("'", node->name, "' scales the mask as well");
         return std::nullopt;
       }
@@ -114,7 +122,7 @@ class AttentionFinder {
       for (int x = 0; x < 2 && !scores.has_value(); ++x) {
         if (ShapeOf(node->inputs[x]) != ShapeOf(value)) continue;
         scores = Descend(node->inputs[x], depth + 1);
-        if (scores.has_value()) scores->added.push_back(node->inputs[1 - x]);
+        if (scores.has_value()) scores->masks.push_back({node->inputs[1 - x]});
       }
     } else if (node->op == "Where") {
       scores = DescendWhere(*node, depth);
@@ -125,7 +133,7 @@ class AttentionFinder {
 
   std::optional<AttentionScores> DescendWhere(const Node& node, int depth) {
     for (const int x : {1, 2}) {
-      const std::optional<double> hidden = ScalarOf(node.inputs[3 - x]);
+      const std::optional<double> hidden = ScalarConstantOf(graph_, node.inputs[3 - x]);
       if (!hidden.has_value() || ShapeOf(node.inputs[x]) != ShapeOf(node.outputs[0])) continue;
       std::optional<AttentionScores> scores = Descend(node.inputs[x], depth + 1);
       if (!scores.has_value()) continue;
@@ -133,7 +141,7 @@ class AttentionFinder {
         why_ = StrCat("'", node.name, "' gives ", *hidden, " for what is hidden, not -inf");
         return std::nullopt;
       }
-      scores->chosen.push_back({node.inputs[0], x == 1, *hidden});
+      scores->masks.push_back({node.inputs[0], /*chooses=*/true, x == 1, *hidden});
       return scores;
     }
     return std::nullopt;
@@ -148,9 +156,11 @@ class AttentionFinder {
     if (swapped) std::swap(perm[2], perm[3]);
     std::optional<HeadOperand> found;
     for (int depth = 0; depth <= kMaxDepth; ++depth) {
+      const Node* node = ProducerOf(value);
+      // What lies inside another attention goes with its nodes.
+      if (node != nullptr && part_[graph_.value(value).producer.index] == Part::kInner) break;
       if (perm == kAsIs) found = {value, std::string(kHeadsFirst), scale};
       if (perm == kTokensBefore) found = {value, std::string(kTokensFirst), scale};
-      const Node* node = ProducerOf(value);
       if (node == nullptr) break;
       double factor = 1;
       if (node->op == "Transpose") {
@@ -175,7 +185,10 @@ class AttentionFinder {
 
   // The node that reads `value` alone, if it is a `op` of it.
   const Node* OnlyReader(ValueId value, std::string_view op) const {
-    if (kept_[value.index] != 0 || consumers_[value.index].size() != 1) return nullptr;
+    if (kept_[value.index] != 0 || consumers_[value.index].size() != 1 ||
+        graph_.shardings.contains(value)) {
+      return nullptr;
+    }
     const Node& node = graph_.node(consumers_[value.index][0]);
     return node.op == op && node.inputs[0] == value ? &node : nullptr;
   }
@@ -194,40 +207,51 @@ class AttentionFinder {
     match.nodes.push_back(consumers_[result.index][0]);
   }
 
-  // Constant masks that say j <= i for query i and key j.
-  void DropCausalMask(AttentionPattern& match) const {
-    AttentionScores& s = match.scores;
-    const Shape& shape = ShapeOf(graph_.node(s.product).outputs[0]);
-    const auto is_causal = [&](ValueId mask, auto seen) {
-      const Value& value = graph_.value(mask);
-      const int64_t queries = shape[shape.rank() - 2], keys = shape[shape.rank() - 1];
-      if (value.kind != ValueKind::kConstant || value.type.shape.rank() < 2) return false;
-      if (NumElements(value.type.shape) != queries * keys ||
-          value.type.shape[value.type.shape.rank() - 1] != keys) {
-        return false;
+  enum class Causality : uint8_t { kOther, kFinite, kInfinite };
+
+  // Whether `mask` is a constant that shows key j to query i just where j <= i, and whether all
+  // that it hides it hides by -inf.
+  Causality CausalityOf(const ScoreMask& mask, const Shape& scores) const {
+    const Value& value = graph_.value(mask.mask);
+    const Shape& shape = value.type.shape;
+    const int64_t queries = scores[scores.rank() - 2], keys = scores[scores.rank() - 1];
+    if (value.kind != ValueKind::kConstant || shape.rank() < 2 ||
+        NumElements(shape) != queries * keys || shape[shape.rank() - 1] != keys) {
+      return Causality::kOther;
+    }
+    const std::optional<Tensor> tensor = ConstantTensor(graph_, mask.mask);
+    if (!tensor.has_value()) return Causality::kOther;
+    bool infinite = true;
+    for (int64_t at = 0; at < queries * keys; ++at) {
+      const bool seen = at % keys <= at / keys;
+      double added = 0;
+      if (!mask.chooses) {
+        added = tensor->AsDouble(at);
+      } else if ((tensor->AsInt64(at) != 0) != mask.shows) {
+        added = mask.hidden;
       }
-      const std::optional<Tensor> tensor = ConstantTensor(graph_, mask);
-      if (!tensor.has_value()) return false;
-      for (int64_t at = 0; at < queries * keys; ++at) {
-        const std::optional<bool> sees = seen(*tensor, at);
-        if (sees != std::optional(at % keys <= at / keys)) return false;
+      if (seen ? added != 0 : !(added <= kHidden)) return Causality::kOther;
+      infinite &= seen || std::isinf(added);
+    }
+    return infinite ? Causality::kInfinite : Causality::kFinite;
+  }
+
+  // Masks that `causal` can stand for go (see the head of this file).
+  void DropCausalMasks(AttentionPattern& match) const {
+    std::vector<ScoreMask>& masks = match.scores.masks;
+    const Shape& scores = ShapeOf(graph_.node(match.scores.product).outputs[0]);
+    std::vector<Causality> causality;
+    for (const ScoreMask& mask : masks) causality.push_back(CausalityOf(mask, scores));
+    const bool all = std::ranges::count(causality, Causality::kOther) == 0;
+    bool overwritten = false;  // by a later choice of a finite number
+    for (size_t m = masks.size(); m-- > 0;) {
+      const bool finite_choice = masks[m].chooses && std::isfinite(masks[m].hidden);
+      if (all || (causality[m] == Causality::kInfinite && !overwritten)) {
+        masks.erase(masks.begin() + static_cast<int64_t>(m));
+        match.causal = true;
       }
-      return true;
-    };
-    const size_t before = s.added.size() + s.chosen.size();
-    std::erase_if(s.added, [&](ValueId mask) {
-      return is_causal(mask, [](const Tensor& t, int64_t at) -> std::optional<bool> {
-        const double x = t.AsDouble(at);
-        if (x == 0) return true;
-        return x <= kHidden ? std::optional(false) : std::nullopt;
-      });
-    });
-    std::erase_if(s.chosen, [&](const HiddenScores& choice) {
-      return is_causal(choice.condition, [&](const Tensor& t, int64_t at) {
-        return std::optional((t.AsInt64(at) != 0) == choice.shows);
-      });
-    });
-    match.causal = s.added.size() + s.chosen.size() < before;
+      overwritten |= finite_choice;
+    }
   }
 
   // Whether the weights are multiplied with something: whoever spells that means attention.
@@ -278,13 +302,14 @@ class AttentionFinder {
     match.nodes.push_back(product_id);
     match.scores = *std::move(scores);
     TakeTransposeAfter(match);
-    DropCausalMask(match);
+    DropCausalMasks(match);
     return match;
   }
 
   const Graph& graph_;
   const std::vector<std::vector<NodeId>> consumers_;
   std::vector<uint8_t> kept_;  // by value: an output or an update
+  std::vector<Part> part_;     // by node
   std::string why_;            // the last match failed
 };
 

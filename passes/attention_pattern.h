@@ -19,32 +19,34 @@ struct HeadOperand {
   double scale = 1;
 };
 
-// Where(condition, score, hidden), or with the last two the other way round.
-struct HiddenScores {
-  ValueId condition;
-  bool shows = true;  // the condition says what is seen
-  double hidden = 0;
+// score + mask; or, if it chooses, Where(mask, score, hidden), or with the last two the other way
+// round.
+struct ScoreMask {
+  ValueId mask;
+  bool chooses = false;
+  bool shows = true;  // a choice: the mask says what is seen
+  double hidden = 0;  // a choice: what others get; -1e30 at most
 };
 
 // The way from the Softmax back to the first product.
 struct AttentionScores {
   NodeId product;
   double scale = 1;
-  std::vector<ValueId> added;
-  std::vector<HiddenScores> chosen;
-  std::vector<NodeId> nodes;  // from the product on
+  std::vector<ScoreMask> masks;  // one after another
+  std::vector<NodeId> nodes;     // from the product on
 };
 
 struct AttentionPattern {
   AttentionScores scores;
   HeadOperand q, k, v;
   std::string y_layout = std::string(kHeadsFirst);
-  bool causal = false;
+  bool causal = false;        // beside the masks that are left
   std::vector<NodeId> nodes;  // all that it is made of; the last gives the result
 };
 
 struct AttentionSearch {
-  std::vector<AttentionPattern> found;  // no two have a node in common
+  // No two have a node in common, and none reads what lies between the nodes of another.
+  std::vector<AttentionPattern> found;
   struct NearMiss {
     NodeId softmax;
     std::string why;  // it is not one

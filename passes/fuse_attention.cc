@@ -1,28 +1,36 @@
 // Attention, Softmax(scale Q K^T + mask) V as exporters spell it (attention_pattern.h), becomes one
 // fused.Attention, which never writes the scores to memory.
 //
-// Matrices of rank 2 and 3 get dims of 1 in front. Masks become one that is added; a choice of -inf
-// a bool one; and one that hides just what comes later than the query the attribute `causal`.
+// Matrices of rank 2 and 3 get dims of 1 in front. Masks become one that is added, made by doing to
+// zeros what was done to the scores; a single choice of -inf a bool one; and what hides just the
+// keys later than the query the attribute `causal`.
 // Sums are taken in another order than by the nodes: results are equal up to rounding. O(nodes).
 #include <cmath>
 #include <optional>
 
+#include "graph/builder.h"
 #include "graph/node_order.h"
 #include "graph/strings.h"
 #include "ops/attention.h"
+#include "ops/broadcast.h"
 #include "ops/gradient.h"
 #include "passes/attention_pattern.h"
+#include "passes/graph_edit.h"
 #include "passes/pass_list.h"
+#include "passes/variant_memo.h"
 
 namespace millrace {
 namespace {
 
 class AttentionFuser {
  public:
-  AttentionFuser(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
+  AttentionFuser(Graph& graph, PassContext& context)
+      : graph_(graph), context_(context), awaited_(AwaitedMask(graph)) {
+    if (context.target != nullptr) memo_.emplace(*context.target);
+  }
 
   absl::StatusOr<bool> Run() {
-    bool changed = false, fused = false;
+    bool changed = false;
     for (Node& node : graph_.nodes) {
       for (Subgraph& body : node.subgraphs) {
         MILLRACE_ASSIGN_OR_RETURN(const bool inner, AttentionFuser(body.graph, context_).Run());
@@ -33,16 +41,26 @@ class AttentionFuser {
     for (const AttentionSearch::NearMiss& miss : search.missed) {
       context_.Refused("fuse-attention", {graph_.node(miss.softmax).name}, miss.why);
     }
+    std::vector<const AttentionPattern*> fit;
     for (const AttentionPattern& match : search.found) {
       if (const std::string why = WhyUnfit(match); !why.empty()) {
         context_.Refused("fuse-attention", {graph_.node(match.nodes.back()).name}, why);
-        continue;
+      } else {
+        fit.push_back(&match);
       }
-      Rewrite(match);
-      fused = true;
     }
-    if (fused && !SortNodes(graph_).empty()) return InternalError("fused to a cycle");
-    return changed || fused;
+    if (fit.empty()) return changed;
+    GraphBuilder builder(std::move(graph_));
+    std::vector<uint8_t> keep(builder.graph().nodes.size(), 1);
+    for (const AttentionPattern* match : fit) {
+      Rewrite(builder, *match);
+      for (NodeId id : match->nodes) keep[id.index] = id == match->nodes.back() ? 1 : 0;
+    }
+    graph_ = std::move(builder).Build();
+    keep.resize(graph_.nodes.size(), 1);
+    RemoveNodes(graph_, keep);
+    if (!SortNodes(graph_).empty()) return InternalError("fused to a cycle");
+    return true;
   }
 
  private:
@@ -70,11 +88,14 @@ class AttentionFuser {
   }
 
   // Why the operands do not make a fused.Attention, or "".
-  std::string WhyUnfit(const AttentionPattern& match) const {
+  std::string WhyUnfit(const AttentionPattern& match) {
     for (NodeId id : match.nodes) {
       const Node& node = graph_.node(id);
       const Node& last = graph_.node(match.nodes.back());
       if (!node.after.empty()) return StrCat("'", node.name, "' waits for another node");
+      if (&node != &last && awaited_[id.index] != 0) {
+        return StrCat("another node waits for '", node.name, "'");
+      }
       if (node.device != last.device || node.stream != last.stream) {
         return StrCat("'", node.name, "' and '", last.name, "' are asked for in different places");
       }
@@ -87,30 +108,29 @@ class AttentionFuser {
     for (const HeadOperand* operand : {&match.q, &match.k, &match.v}) {
       query.inputs.push_back(TensorType{dtype, Padded(ShapeOf(operand->value))});
     }
+    const std::optional<TensorType> mask = MaskTypeOf(match.scores.masks, dtype);
     const absl::StatusOr<AttentionForm> form =
         AttentionFormOf(query.attrs, query.inputs[0]->shape, query.inputs[1]->shape,
-                        query.inputs[2]->shape, nullptr);
+                        query.inputs[2]->shape, mask.has_value() ? &mask->shape : nullptr);
     if (!form.ok()) return std::string(StdView(form.status().message()));
     if (form->result != Padded(ShapeOf(result))) return "operands are repeated along batch dims";
-    if (context_.target == nullptr) return "";
+    if (mask.has_value()) query.inputs.push_back(mask);
     query.outputs.push_back(TensorType{dtype, form->result});
-    const std::vector<KernelVariant> variants = context_.target->Variants(query);
-    if (!variants.empty() && variants[0].name != "reference") return "";
+    if (!memo_.has_value() || memo_->HasFastKernel(query)) return "";
     return StrCat("the device has no kernel of fused.Attention for ", DTypeName(dtype));
   }
 
-  void Rewrite(const AttentionPattern& match) {
+  // The last node of the match becomes the fused one, or what gives its result the rank it had.
+  void Rewrite(GraphBuilder& builder, const AttentionPattern& match) {
+    Graph& graph = builder.graph();
     std::vector<std::string> names, origin;
     for (NodeId id : match.nodes) {
-      const Node& node = graph_.node(id);
-      names.push_back(node.name);
-      if (node.origin.empty()) origin.push_back(node.name);
-      origin.insert(origin.end(), node.origin.begin(), node.origin.end());
+      names.push_back(graph.node(id).name);
+      AppendOrigin(graph.node(id), origin);
     }
     const NodeId last = match.nodes.back();
-    const Shape result = ShapeOf(graph_.node(last).outputs[0]);
-    const size_t first_added = graph_.nodes.size();
-    GraphBuilder builder(std::move(graph_));
+    const Shape result = graph.value(graph.node(last).outputs[0]).type.shape;
+    const size_t first_added = graph.nodes.size();
     std::vector<ValueId> inputs = {AsHeads(builder, match.q), AsHeads(builder, match.k),
                                    AsHeads(builder, match.v)};
     if (const ValueId mask = MaskOf(builder, match.scores); mask.valid()) inputs.push_back(mask);
@@ -122,14 +142,13 @@ class AttentionFuser {
       op = "Reshape";
       attrs = Attrs();
     }
-    graph_ = std::move(builder).Build();
-    Node& node = graph_.node(last);
+    Node& node = graph.node(last);
     node.op = op;
     node.inputs = std::move(inputs);
     node.attrs = std::move(attrs);
     node.origin = std::move(origin);
-    for (size_t n = first_added; n < graph_.nodes.size(); ++n) {
-      Node& added = graph_.nodes[n];
+    for (size_t n = first_added; n < graph.nodes.size(); ++n) {
+      Node& added = graph.nodes[n];
       added.device = node.device;
       added.stream = node.stream;
       added.scope = node.scope;
@@ -149,27 +168,47 @@ class AttentionFuser {
     return Reshape(TermOf(builder, operand.value), Padded(shape)).id;
   }
 
+  static bool IsBoolMask(const std::vector<ScoreMask>& masks) {
+    return masks.size() == 1 && masks[0].chooses && std::isinf(masks[0].hidden);
+  }
+
+  // Of what MaskOf gives.
+  std::optional<TensorType> MaskTypeOf(const std::vector<ScoreMask>& masks, DType dtype) const {
+    if (masks.empty()) return std::nullopt;
+    Shape shape;
+    for (const ScoreMask& mask : masks) {
+      absl::StatusOr<Shape> together = BroadcastShapes(shape, ShapeOf(mask.mask));
+      MILLRACE_CHECK(together.ok());  // each of them broadcasts to the scores
+      shape = *std::move(together);
+    }
+    return TensorType{IsBoolMask(masks) ? DType::kBool : dtype, shape};
+  }
+
   // One mask of all; !valid(): none.
   ValueId MaskOf(GraphBuilder& builder, const AttentionScores& scores) const {
-    if (scores.added.empty() && scores.chosen.size() == 1 && std::isinf(scores.chosen[0].hidden)) {
-      const Term condition = TermOf(builder, scores.chosen[0].condition);
-      return scores.chosen[0].shows ? condition.id : Apply("Not", {condition}).id;
+    if (IsBoolMask(scores.masks)) {
+      const Term condition = TermOf(builder, scores.masks[0].mask);
+      return scores.masks[0].shows ? condition.id : Apply("Not", {condition}).id;
     }
-    std::optional<Term> sum;
-    const auto add = [&](const Term& mask) { sum = sum.has_value() ? *sum + mask : mask; };
-    for (ValueId mask : scores.added) add(TermOf(builder, mask));
     const ValueId product = builder.graph().node(scores.product).outputs[0];
-    for (const HiddenScores& choice : scores.chosen) {
-      const Term zero = Scalar(TermOf(builder, product), 0);
-      const Term hidden = Scalar(zero, choice.hidden);
-      add(Select(TermOf(builder, choice.condition), choice.shows ? zero : hidden,
-                 choice.shows ? hidden : zero));
+    std::optional<Term> all;
+    for (const ScoreMask& each : scores.masks) {
+      const Term mask = TermOf(builder, each.mask);
+      if (!each.chooses) {
+        all = all.has_value() ? *all + mask : mask;
+        continue;
+      }
+      const Term seen = all.has_value() ? *all : Scalar(TermOf(builder, product), 0);
+      const Term hidden = Scalar(seen, each.hidden);
+      all = Select(mask, each.shows ? seen : hidden, each.shows ? hidden : seen);
     }
-    return sum.has_value() ? sum->id : ValueId();
+    return all.has_value() ? all->id : ValueId();
   }
 
   Graph& graph_;
   PassContext& context_;
+  const std::vector<uint8_t> awaited_;  // by node: another comes `after` it
+  std::optional<VariantMemo> memo_;     // of the target, if there is one
 };
 
 }  // namespace

@@ -46,6 +46,19 @@ void TakeOverOutput(Graph& graph, ValueId from, ValueId to) {
   }
 }
 
+void AppendOrigin(const Node& node, std::vector<std::string>& origin) {
+  if (node.origin.empty()) origin.push_back(node.name);
+  origin.insert(origin.end(), node.origin.begin(), node.origin.end());
+}
+
+std::vector<uint8_t> AwaitedMask(const Graph& graph) {
+  std::vector<uint8_t> mask(graph.nodes.size(), 0);
+  for (const Node& node : graph.nodes) {
+    for (NodeId before : node.after) mask[before.index] = 1;
+  }
+  return mask;
+}
+
 bool SameSharding(const Graph& graph, ValueId a, ValueId b) {
   const auto of_a = graph.shardings.find(a), of_b = graph.shardings.find(b);
   if (of_a == graph.shardings.end() || of_b == graph.shardings.end()) {

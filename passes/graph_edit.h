@@ -3,6 +3,7 @@
 #define MILLRACE_PASSES_GRAPH_EDIT_H_
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "graph/graph.h"
@@ -25,6 +26,13 @@ bool CanBecomeOutput(const Graph& graph, std::span<const uint8_t> is_output, Val
 bool SameSharding(const Graph& graph, ValueId a, ValueId b);
 // Makes `to` the graph output that `from` was, under the same name.
 void TakeOverOutput(Graph& graph, ValueId from, ValueId to);
+
+// Adds to `origin` what `node` stands for: its own origin, or itself. For a node that does the work
+// of several.
+void AppendOrigin(const Node& node, std::vector<std::string>& origin);
+
+// mask[n] != 0: another node comes `after` it, so its place in the order means something.
+std::vector<uint8_t> AwaitedMask(const Graph& graph);
 
 // Drops the nodes with keep[n] == 0 together with their results, and renumbers. Nobody may
 // read those results; `after` references to dropped nodes pass on to what those came after.

@@ -8,12 +8,14 @@
 // asked for. Nodes for which the target has no fast kernel in bf16 are left alone, and said.
 // O(nodes + uses).
 #include <map>
+#include <optional>
 
 #include "graph/builder.h"
 #include "graph/node_order.h"
 #include "graph/strings.h"
 #include "ops/op_def.h"
 #include "passes/pass_list.h"
+#include "passes/variant_memo.h"
 
 namespace millrace {
 namespace {
@@ -39,7 +41,9 @@ Attrs CastTo(DType dtype) {
 
 class Bf16Lowering {
  public:
-  Bf16Lowering(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
+  Bf16Lowering(Graph& graph, PassContext& context) : graph_(graph), context_(context) {
+    if (context.target != nullptr) memo_.emplace(*context.target);
+  }
 
   absl::StatusOr<bool> Run() {
     bool changed = false;
@@ -71,9 +75,7 @@ class Bf16Lowering {
   }
 
   bool HasKernel(NodeId id) {
-    if (context_.target == nullptr) return true;
-    const auto variants = context_.target->Variants(InBf16(QueryFor(graph_, id)));
-    if (!variants.empty() && variants[0].name != "reference") return true;
+    if (!memo_.has_value() || memo_->HasFastKernel(InBf16(QueryFor(graph_, id)))) return true;
     context_.Refused("lower-to-bf16", {graph_.node(id).name},
                      StrCat("the device has no fast kernel of ", graph_.node(id).op, " in bf16"));
     return false;
@@ -119,6 +121,7 @@ class Bf16Lowering {
 
   Graph& graph_;
   PassContext& context_;
+  std::optional<VariantMemo> memo_;     // of the target, if there is one
   std::map<ValueId, ValueId> rounded_;  // f32 value -> its bf16 copy
 };
 

@@ -194,22 +194,17 @@ class Merger {
     std::vector<std::string> names, origin;
     for (auto each = passed.rbegin(); each != passed.rend(); ++each) {
       names.push_back((*each)->name);
-      AppendOrigin(**each, origin);
+      if (origin.size() < kMaxPassed) AppendOrigin(**each, origin);
     }
     names.push_back(node.name);
     AppendOrigin(node, origin);
+    if (origin.size() > kMaxPassed)
+      origin.resize(kMaxPassed);  // as many as tell a reader something
     node.origin = std::move(origin);
     context_.Applied(
         rule, std::move(names),
         StrCat("'", node.name, "' now reads '", graph_.value(node.inputs[0]).name, "'"));
     changed_ = true;
-  }
-
-  // As many as tell a reader something.
-  static void AppendOrigin(const Node& node, std::vector<std::string>& origin) {
-    if (node.origin.empty()) origin.push_back(node.name);
-    origin.insert(origin.end(), node.origin.begin(), node.origin.end());
-    if (origin.size() > kMaxPassed) origin.resize(kMaxPassed);
   }
 
   Graph& graph_;

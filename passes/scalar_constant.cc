@@ -4,7 +4,7 @@ namespace millrace {
 
 std::optional<double> ScalarConstantOf(const Graph& graph, ValueId value) {
   constexpr int64_t kMaxWhole = int64_t{1} << 53;
-  if (graph.value(value).kind != ValueKind::kConstant ||
+  if (!value.valid() || graph.value(value).kind != ValueKind::kConstant ||
       NumElements(graph.value(value).type.shape) != 1) {
     return std::nullopt;
   }

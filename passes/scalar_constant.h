@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-// The one element of a constant, if a double holds it.
+// The one element of a constant, if a double holds it. `value` may be !valid().
 std::optional<double> ScalarConstantOf(const Graph& graph, ValueId value);
 
 }  // namespace millrace

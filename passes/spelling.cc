@@ -6,6 +6,7 @@
 #include "graph/strings.h"
 #include "passes/graph_edit.h"
 #include "passes/scalar_constant.h"
+#include "passes/variant_memo.h"
 
 namespace millrace {
 
@@ -19,7 +20,7 @@ const Node* Spelling::Take(ValueId value, std::string_view op) {
 }
 
 std::optional<double> Spelling::Scalar(ValueId value) const {
-  return value.valid() ? ScalarConstantOf(graph_, value) : std::nullopt;
+  return ScalarConstantOf(graph_, value);
 }
 
 bool Spelling::IsScalar(ValueId value, double expected) const {
@@ -40,11 +41,9 @@ class SpellingRewriter {
         consumers_(ConsumersOf(graph)),
         kept_(graph.nodes.size(), 1),
         wanted_(OutputMask(graph)),
-        awaited_(graph.nodes.size(), 0) {
+        awaited_(AwaitedMask(graph)) {
     for (const Update& update : graph.updates) wanted_[update.value.index] = 1;
-    for (const Node& node : graph.nodes) {
-      for (const NodeId before : node.after) awaited_[before.index] = 1;
-    }
+    if (context.target != nullptr) memo_.emplace(*context.target);
   }
 
   bool Run() {
@@ -100,15 +99,14 @@ class SpellingRewriter {
                     graph_.value(op.inputs[0]).name, "' is ",
                     ToString(graph_.value(op.inputs[0]).type));
     }
-    if (context_.target == nullptr) return "";
+    if (!memo_.has_value()) return "";
     NodeQuery query = QueryFor(graph_, spelling.nodes()[0]);
     query.op = op.op;
     query.attrs = op.attrs;
     query.inputs.clear();
     for (const ValueId input : op.inputs) query.inputs.push_back(graph_.value(input).type);
-    const std::vector<KernelVariant> variants = context_.target->Variants(query);
-    const bool fast = !variants.empty() && variants[0].name != "reference";
-    return fast ? "" : StrCat("the target has no fast kernel for ", op.op);
+    if (memo_->HasFastKernel(query)) return "";
+    return StrCat("the target has no fast kernel for ", op.op);
   }
 
   std::string WhyNotTyped(const Node& node) const {
@@ -145,8 +143,7 @@ class SpellingRewriter {
     std::ranges::sort(nodes);
     for (const NodeId id : nodes) {
       const Node& node = graph_.node(id);
-      if (node.origin.empty()) origin.push_back(node.name);
-      origin.insert(origin.end(), node.origin.begin(), node.origin.end());
+      AppendOrigin(node, origin);
       if (id != sink) kept_[id.index] = 0;
     }
     Node& node = graph_.node(sink);
@@ -165,6 +162,7 @@ class SpellingRewriter {
   std::vector<uint8_t> kept_;                   // by node
   std::vector<uint8_t> wanted_;                 // by value: an output, or what an update takes
   std::vector<uint8_t> awaited_;                // by node: another runs `after` it
+  std::optional<VariantMemo> memo_;             // of the target, if there is one
 };
 
 }  // namespace

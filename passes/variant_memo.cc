@@ -48,6 +48,11 @@ const KernelVariant* VariantMemo::BestStrided(const NodeQuery& query) {
   return nullptr;
 }
 
+bool VariantMemo::HasFastKernel(const NodeQuery& query) {
+  const std::vector<KernelVariant>& variants = Variants(query);
+  return !variants.empty() && variants[0].name != "reference";
+}
+
 const std::vector<KernelVariant>& VariantMemo::Variants(const NodeQuery& query) {
   const auto [it, is_new] = answers_.try_emplace(query);
   if (is_new) it->second = target_.Variants(query);

@@ -27,6 +27,8 @@ class VariantMemo {
   const std::vector<KernelVariant>& Variants(const NodeQuery& query);
   // The best of them that takes and gives strided operands, as plans have them; nullptr: none.
   const KernelVariant* BestStrided(const NodeQuery& query);
+  // Whether the best of them is written for the device: no reference kernel.
+  bool HasFastKernel(const NodeQuery& query);
 
  private:
   const Target& target_;

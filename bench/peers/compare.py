@@ -131,11 +131,19 @@ class Case:
 
 
 def largest_error(outputs, expected):
+    """Largest difference over largest value; infinite where only one of both is finite."""
     worst = 0.0
     for output, reference in zip(outputs, expected, strict=True):
-        difference = np.abs(output.astype(np.float64) - reference.astype(np.float64))
-        scale = np.abs(reference).max() or 1
-        worst = max(worst, float(difference.max() / scale))
+        output, reference = output.astype(np.float64), reference.astype(np.float64)
+        finite = np.isfinite(reference)
+        if not np.array_equal(np.isfinite(output), finite):
+            return math.inf
+        if not np.array_equal(output[~finite], reference[~finite], equal_nan=True):
+            return math.inf
+        if finite.any():
+            scale = np.abs(reference[finite]).max() or 1
+            difference = np.abs(output[finite] - reference[finite])
+            worst = max(worst, float(difference.max() / scale))
     return worst
 
 
