@@ -54,7 +54,7 @@ class LayoutTarget : public Target {
   }
 };
 
-struct Planned {
+struct LaidOutPlan {
   PlanBundle plan;
 
   const Program& program() const { return plan.programs[0]; }
@@ -83,8 +83,8 @@ struct Planned {
   }
 };
 
-Planned PlanOf(Graph graph) {
-  Planned planned;
+LaidOutPlan PlanOf(Graph graph) {
+  LaidOutPlan planned;
   planned.plan.graph = std::move(graph);
   const absl::StatusOr<Program> program = EmitProgram(planned.plan.graph, LayoutTarget(), {});
   EXPECT_TRUE(program.ok()) << program.status();
@@ -95,7 +95,7 @@ Planned PlanOf(Graph graph) {
 }
 
 TEST(AssignLayouts, ChainsLieChannelsLastAndOutputsDoNot) {
-  const Planned p = PlanOf(TypedGraph(R"(
+  const LaidOutPlan p = PlanOf(TypedGraph(R"(
     input x : f32[1,3,8,8]
     input w : f32[4,3,3,3]
     input v : f32[4,4,3,3]
@@ -110,7 +110,7 @@ TEST(AssignLayouts, ChainsLieChannelsLastAndOutputsDoNot) {
 }
 
 TEST(AssignLayouts, ACopyIsMadeOnceForAllWhoWantIt) {
-  const Planned p = PlanOf(TypedGraph(R"(
+  const LaidOutPlan p = PlanOf(TypedGraph(R"(
     input x : f32[1,3,8,8]
     input w : f32[4,3,3,3]
     input v : f32[4,4,3,3]
@@ -130,7 +130,7 @@ TEST(AssignLayouts, ACopyIsMadeOnceForAllWhoWantIt) {
 }
 
 TEST(AssignLayouts, WhatLiesAlikeEitherWayIsNotCopied) {
-  const Planned p = PlanOf(TypedGraph(R"(
+  const LaidOutPlan p = PlanOf(TypedGraph(R"(
     input x : f32[1,3,1,1]
     input w : f32[4,3,1,1]
     c = Conv(x, w)
@@ -143,7 +143,7 @@ TEST(AssignLayouts, WhatLiesAlikeEitherWayIsNotCopied) {
 // Frozen values are computed once; what a step changes, and what takes more room than what it is
 // made of, is not.
 TEST(Init, HasWhatIsTheSameInEveryStep) {
-  const Planned p = PlanOf(TypedGraph(R"(
+  const LaidOutPlan p = PlanOf(TypedGraph(R"(
     input x : f32[64]
     param w : f32[64] = init ones
     param s : f32[64] = init ones
@@ -177,7 +177,7 @@ Graph Packed(std::string_view text) {
 
 // The packer runs the variant of the kernel that it packs for.
 TEST(Prepack, FrozenWeightsArePackedInInit) {
-  const Planned p = PlanOf(Packed(R"(
+  const LaidOutPlan p = PlanOf(Packed(R"(
     input x : f32[1,3,8,8]
     param w : f32[4,3,3,3] = init ones
     c = Conv(x, w)
@@ -219,7 +219,7 @@ TEST(Prepack, WhatOthersReadIsNotPacked) {
   builder.Output(builder.Op("Neg", {packed}));
   graph = std::move(builder).Build();
   ASSERT_TRUE(InferTypes(graph).ok());
-  const Planned p = PlanOf(std::move(graph));
+  const LaidOutPlan p = PlanOf(std::move(graph));
   EXPECT_THAT(p.Runs(Section::kInit),
               ElementsAre("c.packed: strided -> strided", "neg: strided -> strided"));
   EXPECT_THAT(p.Runs(Section::kStep), ElementsAre("c: strided strided -> strided"));
