@@ -115,6 +115,18 @@ std::vector<ValueId> TrainableParams(const Graph& graph) {
   return params;
 }
 
+// Two updates of one param would contradict each other.
+absl::Status CheckUpdatedOnce(const Graph& graph, ValueId param) {
+  for (const Update& update : graph.updates) {
+    if (update.param != param) continue;
+    return UsageError(StrCat("param '", graph.value(param).name,
+                             "' is trainable, but the graph updates it already, with '",
+                             graph.value(update.value).name,
+                             "'; make it not trainable, or take that update out"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<TrainedParam>> DifferentiateParams(GraphBuilder& builder, ValueId loss,
                                                               std::vector<std::string>& notes) {
   const std::vector<ValueId> params = TrainableParams(builder.graph());
@@ -127,6 +139,7 @@ absl::StatusOr<std::vector<TrainedParam>> DifferentiateParams(GraphBuilder& buil
   for (size_t i = 0; i < params.size(); ++i) {
     const Value& param = builder.graph().value(params[i]);
     if (gradients[i].valid()) {
+      MILLRACE_RETURN_IF_ERROR(CheckUpdatedOnce(builder.graph(), params[i]));
       trained.push_back({params[i], {&builder, gradients[i], param.type.dtype}});
     } else {
       notes.push_back(StrCat("param '", param.name, "' stays: the loss does not depend on it"));

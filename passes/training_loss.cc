@@ -150,7 +150,11 @@ absl::StatusOr<AppendedLoss> AppendLabelLoss(GraphBuilder& builder, const LossSp
   const Term scores = WithClassesSecond(source);
   Term labels{&builder, appended.target, DType::kI64};
   const bool flat = source.class_axis != 1;
-  if (flat) labels = Reshape(labels, {NumElements(label_shape)});
+  if (flat) {
+    labels = Reshape(labels, {NumElements(label_shape)});
+  } else if (builder.graph().value(appended.target).type.shape != label_shape) {
+    labels = Reshape(labels, label_shape);
+  }
   Attrs attrs;
   attrs.Set("reduction", std::string(result == LossResult::kMean ? "mean" : "none"));
   Term loss = Apply(source.is_log ? "NegativeLogLikelihoodLoss" : "SoftmaxCrossEntropyLoss",
@@ -172,12 +176,13 @@ absl::StatusOr<AppendedLoss> AppendLabelLoss(GraphBuilder& builder, const LossSp
   return appended;
 }
 
-// Of a logit z: -t log sigmoid(z) - (1 - t) log(1 - sigmoid(z)) = max(z, 0) - z t + log(1 +
-// e^-|z|), where the logarithm is softplus(-|z|).
+// Of a logit z: -t log sigmoid(z) - (1 - t) log(1 - sigmoid(z)), where -log sigmoid(z) =
+// softplus(-z) and 1 - sigmoid(z) = sigmoid(-z). Each term is smooth: max(z, 0) - z t +
+// softplus(-|z|), the same in fewer nodes, has parts with a kink at 0, where training starts.
 Term BinaryCrossEntropy(const LossSource& source, const Term& target) {
   const Term& z = source.value;
   if (source.is_logit) {
-    return Apply("Relu", {z}) - z * target + Apply("Softplus", {-Apply("Abs", {z})});
+    return target * Apply("Softplus", {-z}) + (1 - target) * Apply("Softplus", {z});
   }
   const Term p = Apply("Clip", {z, Scalar(z, kLeastProbability), Scalar(z, 1 - kLeastProbability)});
   return -(target * Apply("Log", {p}) + (1 - target) * Apply("Log", {1 - p}));

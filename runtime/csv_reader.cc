@@ -8,10 +8,8 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -21,6 +19,7 @@
 #include "graph/diagnostics.h"
 #include "graph/files.h"
 #include "graph/strings.h"
+#include "runtime/gzip_status.h"
 
 namespace millrace {
 namespace {
@@ -81,21 +80,13 @@ class LineReader {
       return LineError(path, number_, 1, "the line is too long",
                        StrCat("at most ", kLongestLine, " bytes"));
     }
-    const int64_t offset = gzoffset(file_.get());
     if (bomb_) {
-      return BinaryFileError(path, offset, "the file grows too much when decompressed",
-                             StrCat("at most ", kMostGrowth, " times its size"),
-                             StrCat(text_bytes_, " bytes so far"),
-                             "if that is meant, decompress it first");
+      return BinaryFileError(
+          path, gzoffset(file_.get()), "the file grows too much when decompressed",
+          StrCat("at most ", kMostGrowth, " times its size"), StrCat(text_bytes_, " bytes so far"),
+          "if that is meant, decompress it first");
     }
-    const int code = ZlibError();
-    if (code == Z_OK) return absl::OkStatus();
-    if (code == Z_ERRNO) {
-      return BadInputError(StrCat("cannot read '", path, "': ", std::strerror(errno)));
-    }
-    return BinaryFileError(path, offset,
-                           code == Z_BUF_ERROR ? "the compressed data end too early"
-                                               : "the compressed data are spoiled");
+    return GzipStatus(file_.get(), path);
   }
 
  private:

@@ -43,7 +43,9 @@ void CopySamples(const SampleArray& array, std::span<const int64_t> which, Tenso
   MILLRACE_CHECK(batch.dtype() == array.sample.dtype);
   MILLRACE_CHECK(batch.size_bytes() == sample_bytes * std::ssize(which));
   std::byte* to = batch.mutable_bytes();
+  const int64_t last = array.data.num_elements() - NumElements(array.sample.shape);
   for (const int64_t i : which) {
+    MILLRACE_CHECK(i >= 0 && array.first + i * array.stride <= last);
     const std::byte* from = array.data.bytes() + (array.first + i * array.stride) * size;
     std::memcpy(to, from, static_cast<size_t>(sample_bytes));
     to += sample_bytes;
@@ -118,6 +120,7 @@ absl::StatusOr<std::unique_ptr<BatchReader>> BatchReader::Start(const Dataset& d
                                                                 int64_t batch, uint64_t seed,
                                                                 int64_t first_batch) {
   constexpr int kBatchesAhead = 4;
+  MILLRACE_CHECK(!samples.empty());
   auto state = std::make_unique<State>(dataset, std::move(samples), batch, seed, first_batch);
   state->which.resize(static_cast<size_t>(batch));
   state->ring.resize(kBatchesAhead);

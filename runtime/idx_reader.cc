@@ -10,6 +10,7 @@
 
 #include "graph/files.h"
 #include "graph/strings.h"
+#include "runtime/gzip_status.h"
 
 namespace millrace {
 namespace {
@@ -37,7 +38,7 @@ std::optional<DType> IdxDType(uint8_t code) {
 }
 
 // As many bytes as there are, `size` at most.
-int64_t ReadBytes(gzFile file, uint8_t* to, int64_t size) {
+absl::StatusOr<int64_t> ReadBytes(gzFile file, const std::string& path, uint8_t* to, int64_t size) {
   int64_t done = 0;
   while (done < size) {
     const int n =
@@ -45,12 +46,14 @@ int64_t ReadBytes(gzFile file, uint8_t* to, int64_t size) {
     if (n <= 0) break;
     done += n;
   }
+  if (done < size) MILLRACE_RETURN_IF_ERROR(GzipStatus(file, path));
   return done;
 }
 
 absl::StatusOr<TensorType> ReadIdxHeader(gzFile file, const std::string& path) {
   uint8_t magic[4];
-  if (ReadBytes(file, magic, 4) != 4 || magic[0] != 0 || magic[1] != 0) {
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t found, ReadBytes(file, path, magic, 4));
+  if (found != 4 || magic[0] != 0 || magic[1] != 0) {
     return BinaryFileError(path, 0, "not an IDX file", "two zero bytes, a type and a rank");
   }
   const std::optional<DType> dtype = IdxDType(magic[2]);
@@ -64,7 +67,8 @@ absl::StatusOr<TensorType> ReadIdxHeader(gzFile file, const std::string& path) {
   TensorType type{*dtype, {}};
   for (int d = 0; d < magic[3]; ++d) {
     uint8_t dim[4];
-    if (ReadBytes(file, dim, 4) != 4) {
+    MILLRACE_ASSIGN_OR_RETURN(const int64_t read, ReadBytes(file, path, dim, 4));
+    if (read != 4) {
       return BinaryFileError(path, 4 + 4 * d, "the file ends in its header");
     }
     type.shape.push_back(int64_t{dim[0]} << 24 | dim[1] << 16 | dim[2] << 8 | dim[3]);
@@ -95,9 +99,10 @@ absl::StatusOr<Tensor> ReadIdx(const std::string& path) {
   }
   MILLRACE_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(type));
   auto* bytes = reinterpret_cast<uint8_t*>(tensor.mutable_bytes());
-  const int64_t found = ReadBytes(file.get(), bytes, *size);
-  uint8_t more = 0;
-  if (found != *size || ReadBytes(file.get(), &more, 1) != 0) {
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t found, ReadBytes(file.get(), path, bytes, *size));
+  uint8_t byte = 0;
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t more, ReadBytes(file.get(), path, &byte, 1));
+  if (found != *size || more != 0) {
     return BinaryFileError(path, data_at, "the data do not have the size of the array",
                            StrCat(*size, " bytes for ", ToString(type)),
                            found != *size ? StrCat(found) : "more");

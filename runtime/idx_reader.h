@@ -10,7 +10,8 @@
 
 namespace millrace {
 
-// BadInputError for a malformed header, and sizes that disagree with the file.
+// BadInputError for a malformed header, spoiled or cut compressed data, and sizes that disagree
+// with the file.
 absl::StatusOr<Tensor> ReadIdx(const std::string& path);
 
 }  // namespace millrace

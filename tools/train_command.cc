@@ -41,6 +41,11 @@ absl::StatusOr<TrainData> ReadTrainData(const TrainOptions& options, const DataI
     return UsageError(StrCat("--eval ", options.eval[0], " of ",
                              FormatPlural(data.dataset.count, "sample"), " is none"));
   }
+  if (data.train.empty()) {
+    return UsageError(StrCat("--eval ", options.eval[0], " of ",
+                             FormatPlural(data.dataset.count, "sample"),
+                             " is all: none is left to train on"));
+  }
   if (fraction > 0 || options.eval.empty()) return data;
   MILLRACE_ASSIGN_OR_RETURN(data.other, ReadDataset("--eval", options.eval, inputs));
   return data;
@@ -204,8 +209,24 @@ absl::Status PrepareEvaluator(const TrainOptions& options, EvaluationGraph graph
   return absl::OkStatus();
 }
 
+// Gradients of steps after the last update move nothing.
+absl::Status CheckAccumulation(int64_t accumulate, int64_t all_steps) {
+  if (accumulate > all_steps) {
+    return UsageError(StrCat("--accumulate ", accumulate, ": there are only ",
+                             FormatPlural(all_steps, "step"), ", so nothing would be trained"));
+  }
+  if (const int64_t left = all_steps % accumulate; left > 0) {
+    std::fprintf(stderr, "%s\n",
+                 StrCat("note: the last ", FormatPlural(left, "step"), " of ", all_steps,
+                        " make no update: that takes ", accumulate, " each")
+                     .c_str());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status BuildStep(const TrainOptions& options, const TrainedModel& model, TrainingSpec spec,
                        int64_t all_steps, TrainRun& run) {
+  MILLRACE_RETURN_IF_ERROR(CheckAccumulation(spec.optimizer.accumulate, all_steps));
   spec.rate.total = all_steps / spec.optimizer.accumulate;
   MILLRACE_ASSIGN_OR_RETURN(run.training, BuildTrainingGraph(model.graph, spec));
   for (const std::string& note : run.training.notes) {

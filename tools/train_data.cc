@@ -61,10 +61,39 @@ absl::Status NoSample(std::string_view where) {
   return BadInputError(StrCat(where, ": there is no sample in it"));
 }
 
-absl::StatusOr<Tensor> Converted(const Tensor& tensor, DType dtype) {
+// Whether element i is in `converted` what it is in `tensor`, but for what floats round.
+bool IsKept(const Tensor& tensor, const Tensor& converted, int64_t i) {
+  const double was = tensor.AsDouble(i), is = converted.AsDouble(i);
+  if (IsFloat(converted.dtype())) return std::isfinite(is) || !std::isfinite(was);
+  // Beyond 2^53 doubles are too coarse to tell.
+  return is == was && (IsFloat(tensor.dtype()) ? std::abs(was) < 0x1p53
+                                               : converted.AsInt64(i) == tensor.AsInt64(i));
+}
+
+std::string ElementText(const Tensor& tensor, int64_t i) {
+  const double value = tensor.AsDouble(i);
+  const bool exact = std::floor(value) == value && std::abs(value) < 0x1p63;
+  return exact ? StrCat(tensor.AsInt64(i)) : StrCat(value);
+}
+
+// The elements as `input` has them; BadInputError with the row where they would be others.
+absl::StatusOr<Tensor> Converted(const Tensor& tensor, const Value& input, std::string_view where) {
+  const DType dtype = input.type.dtype;
   if (tensor.dtype() == dtype) return tensor;
   MILLRACE_ASSIGN_OR_RETURN(Tensor converted, Tensor::Allocate({dtype, tensor.shape()}));
-  for (int64_t i = 0; i < tensor.num_elements(); ++i) converted.Set(i, tensor.AsDouble(i));
+  const int64_t rows = std::max<int64_t>(1, tensor.shape()[0]);
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    const double value = tensor.AsDouble(i);
+    converted.Set(i, value);
+    if (IsKept(tensor, converted, i)) continue;
+    const std::string row =
+        StrCat(where, ", row ", i / (tensor.num_elements() / rows), ": ", ElementText(tensor, i));
+    if (IsInteger(dtype) && std::floor(value) != value) {
+      return BadInputError(StrCat(row, " is no integer, as input '", input.name, "' needs"));
+    }
+    return BadInputError(
+        StrCat(row, " does not fit into input '", input.name, "', which is ", DTypeName(dtype)));
+  }
   return converted;
 }
 
@@ -79,20 +108,23 @@ absl::StatusOr<SampleArray> ArrayFor(const Value& input, const Tensor& tensor,
                                 "] with ", NumElements(sample.shape), " elements a sample, for ",
                                 ToString(sample)));
   }
-  if (IsInteger(input.type.dtype) && IsFloat(tensor.dtype())) {
-    for (int64_t i = 0; i < tensor.num_elements(); ++i) {
-      const double value = tensor.AsDouble(i);
-      if (std::floor(value) == value && std::abs(value) < 0x1p53) continue;
-      return BadInputError(StrCat(where, ", row ",
-                                  rows == 0 ? 0 : i / (tensor.num_elements() / rows), ": ", value,
-                                  " is no integer, as input '", input.name, "' needs"));
-    }
-  }
-  MILLRACE_ASSIGN_OR_RETURN(const Tensor data, Converted(tensor, sample.dtype));
+  MILLRACE_ASSIGN_OR_RETURN(const Tensor data, Converted(tensor, input, where));
   SampleArray array = SamplesOf(input.name, data);
   array.sample = sample;
   array.stride = NumElements(sample.shape);
   return array;
+}
+
+// Every array of a dataset has a row for each sample.
+absl::Status AddArray(SampleArray array, std::string_view where, Dataset& dataset) {
+  const int64_t rows = array.data.shape()[0];
+  if (!dataset.arrays.empty() && rows != dataset.count) {
+    return BadInputError(StrCat(where, " has ", rows, " samples, '", dataset.arrays[0].name,
+                                "' has ", dataset.count));
+  }
+  dataset.count = rows;
+  dataset.arrays.push_back(std::move(array));
+  return absl::OkStatus();
 }
 
 absl::Status CheckLabels(const SampleArray& labels, int64_t classes, std::string_view where) {
@@ -109,8 +141,7 @@ absl::Status CheckLabels(const SampleArray& labels, int64_t classes, std::string
 
 // --- One file for all inputs --------------------------------------------------------------------
 
-absl::StatusOr<std::vector<SampleArray>> ReadTable(const std::string& path,
-                                                   const DataInputs& inputs) {
+absl::StatusOr<Dataset> ReadTable(const std::string& path, const DataInputs& inputs) {
   MILLRACE_ASSIGN_OR_RETURN(const Value* input, OnlyInput(inputs, path));
   const Value& target = *FindInput(inputs, inputs.target);
   const auto width = [](const Value& value) { return NumElements(SampleType(value).shape); };
@@ -125,17 +156,18 @@ absl::StatusOr<std::vector<SampleArray>> ReadTable(const std::string& path,
                own_target ? StrCat(", then ", width(target), " for '", target.name, "'") : "",
                "; or name them: NAME=@FILE:FIRST-LAST"));
   }
-  std::vector<SampleArray> arrays;
+  Dataset dataset;
   int first = 0;
-  for (const Value* value : {input, &target}) {
-    if (value == &target && !own_target) break;
+  std::vector<const Value*> values = {input};
+  if (own_target) values.push_back(&target);
+  for (const Value* value : values) {
     const int last = first + static_cast<int>(width(*value)) - 1;
     MILLRACE_ASSIGN_OR_RETURN(const Tensor rows, ReadCsv(path, first, last));
     MILLRACE_ASSIGN_OR_RETURN(SampleArray array, ArrayFor(*value, rows, path));
-    arrays.push_back(std::move(array));
+    MILLRACE_RETURN_IF_ERROR(AddArray(std::move(array), path, dataset));
     first = last + 1;
   }
-  return arrays;
+  return dataset;
 }
 
 absl::StatusOr<std::vector<SampleArray>> ReadText(const std::string& path,
@@ -160,7 +192,7 @@ absl::StatusOr<std::vector<SampleArray>> ReadText(const std::string& path,
   }
   std::vector<SampleArray> arrays;
   for (const Value* value : {input, &target}) {
-    MILLRACE_ASSIGN_OR_RETURN(Tensor data, Converted(characters, value->type.dtype));
+    MILLRACE_ASSIGN_OR_RETURN(Tensor data, Converted(characters, *value, StrCat("'", path, "'")));
     SampleArray array{.name = value->name, .data = data, .sample = SampleType(*value)};
     array.first = value == input ? 0 : next.shape.rank() == 0 ? positions : 1;
     array.stride = positions;
@@ -176,21 +208,18 @@ int64_t CountText(const std::vector<SampleArray>& arrays) {
 }
 
 absl::StatusOr<Dataset> ReadOneFile(const std::string& path, const DataInputs& inputs) {
-  Dataset dataset;
   if (absl::EndsWith(path, ".csv") || absl::EndsWith(path, ".csv.gz")) {
-    MILLRACE_ASSIGN_OR_RETURN(dataset.arrays, ReadTable(path, inputs));
-    dataset.count = dataset.arrays[0].data.shape()[0];
-    return dataset;
+    return ReadTable(path, inputs);
   }
+  Dataset dataset;
   if (absl::EndsWith(path, ".npz")) {
     for (const std::string& name : InputNames(inputs)) {
       MILLRACE_ASSIGN_OR_RETURN(const Tensor tensor, ReadNpz(path, name));
       const std::string where = StrCat("array '", name, "' of '", path, "'");
       MILLRACE_ASSIGN_OR_RETURN(SampleArray array,
                                 ArrayFor(*FindInput(inputs, name), tensor, where));
-      dataset.arrays.push_back(std::move(array));
+      MILLRACE_RETURN_IF_ERROR(AddArray(std::move(array), where, dataset));
     }
-    dataset.count = dataset.arrays[0].data.shape()[0];
     return dataset;
   }
   if (absl::EndsWith(path, ".npy")) {
@@ -223,13 +252,7 @@ absl::StatusOr<Dataset> ReadNamed(std::string_view option, const std::vector<std
     const std::string where = StrCat(option, " ", text);
     MILLRACE_ASSIGN_OR_RETURN(SampleArray array,
                               ArrayFor(*FindInput(inputs, spec.name), tensor, where));
-    const int64_t rows = array.data.shape()[0];
-    if (!dataset.arrays.empty() && rows != dataset.count) {
-      return BadInputError(StrCat(where, " has ", rows, " samples, '", dataset.arrays[0].name,
-                                  "' has ", dataset.count));
-    }
-    dataset.count = rows;
-    dataset.arrays.push_back(std::move(array));
+    MILLRACE_RETURN_IF_ERROR(AddArray(std::move(array), where, dataset));
   }
   if (!missing.empty()) {
     return UsageError(StrCat(option, ": no data for ", Joined(missing), "; give NAME=@FILE"));
@@ -240,7 +263,11 @@ absl::StatusOr<Dataset> ReadNamed(std::string_view option, const std::vector<std
 absl::Status CheckInputs(const DataInputs& inputs) {
   for (const ValueId id : inputs.graph->inputs) {
     const Value& input = inputs.graph->value(id);
-    if (input.type.shape.rank() > 0) continue;
+    if (input.type.shape.rank() > 0 && NumElements(SampleType(input).shape) > 0) continue;
+    if (input.type.shape.rank() > 0) {
+      return UsageError(StrCat("input '", input.name, "' is ", ToString(input.type),
+                               ": its samples have no elements"));
+    }
     return UsageError(StrCat("input '", input.name,
                              "' is one number for all samples, which data "
                              "cannot give; make it a constant"));

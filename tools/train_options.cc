@@ -22,6 +22,16 @@ std::string BatchSymbol(const ModelFile& file) {
   return document.PointerTo(document.FollowPointer(pointer)) == pointer ? name : "";
 }
 
+absl::Status SetMomentum(const TrainOptions& options, OptimizerSpec& optimizer) {
+  if (options.momentum == TrainOptions::kNotGiven) return absl::OkStatus();
+  if (optimizer.kind != OptimizerKind::kMomentum && optimizer.kind != OptimizerKind::kNesterov) {
+    return UsageError(
+        StrCat("--momentum needs --optimizer momentum or nesterov, not ", options.optimizer));
+  }
+  optimizer.momentum = options.momentum;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void DeclareTrainOptions(OptionList& list, TrainOptions& options) {
@@ -90,7 +100,6 @@ absl::StatusOr<TrainingSpec> ParseTrainingSpec(const TrainOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(spec.rate.kind, ParseRateKind(options.lr_schedule));
   spec.loss.output = options.output;
   spec.loss.target_input = options.target_input;
-  spec.optimizer.momentum = options.momentum;
   spec.optimizer.weight_decay = options.weight_decay;
   spec.optimizer.clip_norm = options.clip_norm;
   spec.optimizer.clip_value = options.clip_value;
@@ -98,10 +107,13 @@ absl::StatusOr<TrainingSpec> ParseTrainingSpec(const TrainOptions& options) {
   spec.rate.rate = options.lr;
   spec.rate.warmup = options.lr_warmup;
   spec.rate.every = options.lr_step;
-  spec.rate.factor = options.lr_factor;
   spec.seed = static_cast<uint64_t>(options.seed);
-  if (options.lr_step > 0 && spec.rate.kind != RateKind::kStep) {
-    return UsageError("--lr-step needs --lr-schedule step");
+  MILLRACE_RETURN_IF_ERROR(SetMomentum(options, spec.optimizer));
+  const bool factor_given = options.lr_factor != TrainOptions::kNotGiven;
+  if (factor_given) spec.rate.factor = options.lr_factor;
+  if ((options.lr_step > 0 || factor_given) && spec.rate.kind != RateKind::kStep) {
+    return UsageError(
+        StrCat(factor_given ? "--lr-factor" : "--lr-step", " needs --lr-schedule step"));
   }
   if (spec.rate.kind == RateKind::kStep && options.lr_step == 0) {
     return UsageError("--lr-schedule step needs --lr-step");

@@ -12,11 +12,12 @@
 namespace millrace {
 
 struct TrainOptions {
+  static constexpr double kNotGiven = -1;  // what can be given is 0 or more
   PlanningOptions planning;
   std::vector<std::string> data, eval;
   std::string loss, output, target_input;
   std::string optimizer = "adam", lr_schedule = "constant";
-  double lr = 1e-3, lr_factor = 0.1, momentum = 0.9, weight_decay = 0;
+  double lr = 1e-3, lr_factor = kNotGiven, momentum = kNotGiven, weight_decay = 0;
   double clip_norm = 0, clip_value = 0;
   int64_t lr_warmup = 0, lr_step = 0, accumulate = 1;
   int64_t epochs = 1, batch = 0, seed = 0;  // batch 0: not given

@@ -43,6 +43,21 @@ absl::StatusOr<std::map<std::string, Tensor>> ReadState(Session& session) {
   return params;
 }
 
+// CheckFailedError naming the first float param that is not all numbers.
+absl::Status CheckFinite(const std::map<std::string, Tensor>& params, int64_t step) {
+  for (const auto& [name, tensor] : params) {
+    if (!IsFloat(tensor.dtype())) continue;
+    for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+      const double value = tensor.AsDouble(i);
+      if (std::isfinite(value)) continue;
+      return CheckFailedError(StrCat("param '", name, "' has a ", value, " after step ", step,
+                                     "; a smaller learning rate or --clip-norm may help, and ",
+                                     "--check-numerics names the node where it begins"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<double> ReadScalar(Session& session, const std::string& name) {
   MILLRACE_ASSIGN_OR_RETURN(const Tensor tensor, session.Output(name));
   return tensor.AsDouble(0);
@@ -77,7 +92,7 @@ class TrainingLoop {
     MILLRACE_RETURN_IF_ERROR(Save());
     result_.step = step_;
     result_.wall_s = NowS() - start_s;
-    MILLRACE_ASSIGN_OR_RETURN(result_.params, ReadState(session_));
+    MILLRACE_ASSIGN_OR_RETURN(result_.params, ReadFiniteState());
     return std::move(result_);
   }
 
@@ -136,7 +151,7 @@ class TrainingLoop {
     MILLRACE_ASSIGN_OR_RETURN(report.learning_rate,
                               ReadScalar(session_, run_.training.learning_rate));
     if (run_.evaluator != nullptr) {
-      MILLRACE_ASSIGN_OR_RETURN(const auto params, ReadState(session_));
+      MILLRACE_ASSIGN_OR_RETURN(const auto params, ReadFiniteState());
       MILLRACE_ASSIGN_OR_RETURN(report.evaluation, run_.evaluator->Run(params));
     }
     loss_sum_ = 0;
@@ -149,19 +164,25 @@ class TrainingLoop {
     return absl::OkStatus();
   }
 
+  // A step may spoil params while its own loss is still a number.
+  absl::StatusOr<std::map<std::string, Tensor>> ReadFiniteState() {
+    MILLRACE_ASSIGN_OR_RETURN(auto params, ReadState(session_));
+    MILLRACE_RETURN_IF_ERROR(CheckFinite(params, step_));
+    return params;
+  }
+
   absl::Status Save() {
     if (run_.folder == nullptr || step_ == saved_at_) return absl::OkStatus();
     Checkpoint checkpoint{.step = step_,
                           .fingerprint = run_.fingerprint,
                           .loss_sum = loss_sum_,
                           .loss_steps = loss_steps_};
-    MILLRACE_ASSIGN_OR_RETURN(checkpoint.params, ReadState(session_));
+    MILLRACE_ASSIGN_OR_RETURN(checkpoint.params, ReadFiniteState());
     MILLRACE_RETURN_IF_ERROR(run_.folder->Save(checkpoint));
     saved_at_ = step_;
     return absl::OkStatus();
   }
 
-  // A step may spoil params while its own loss is still a number.
   absl::Status CheckState(const std::map<std::string, Tensor>& before,
                           std::span<const Tensor> batch) {
     MILLRACE_ASSIGN_OR_RETURN(const auto after, ReadState(session_));
@@ -222,6 +243,13 @@ absl::StatusOr<PreparedGraph> PreparedGraph::Prepare(Graph graph, const Planning
 absl::StatusOr<Evaluator> Evaluator::Prepare(EvaluationGraph graph, const PlanningOptions& planning,
                                              const Dataset& dataset, std::vector<int64_t> samples,
                                              int64_t batch) {
+  for (const ValueId id : graph.graph.outputs) {
+    const Value& output = graph.graph.value(id);
+    if (output.type == TensorType{DType::kF32, {batch}}) continue;
+    return UsageError(StrCat("--eval needs a model output whose dim 0 is the batch, ", batch,
+                             ", but '", output.name, "' of its samples is ",
+                             ToString(output.type)));
+  }
   std::vector<Tensor> tensors;
   for (const SampleArray& array : dataset.arrays) {
     TensorType type{array.sample.dtype, {batch}};

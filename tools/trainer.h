@@ -44,6 +44,7 @@ struct Evaluation {
 // again, and only what is not filled in counts.
 class Evaluator {
  public:
+  // UsageError when the graph's outputs are not one number a sample.
   static absl::StatusOr<Evaluator> Prepare(EvaluationGraph graph, const PlanningOptions& planning,
                                            const Dataset& dataset, std::vector<int64_t> samples,
                                            int64_t batch);
@@ -110,8 +111,8 @@ struct TrainResult {
 // Batches that make `epochs` epochs: the last one may reach into the next epoch.
 int64_t StepsOf(int64_t epochs, int64_t samples, int64_t batch);
 
-// CheckFailedError when the loss stops being a number; with `check_numerics` it names the first
-// node that made one that is none. Writes no checkpoint of such a state.
+// CheckFailedError when the loss stops being a number, or a param does; with `check_numerics` it
+// names the first node that made one that is none. Writes no checkpoint of such a state.
 absl::StatusOr<TrainResult> RunTraining(TrainRun run);
 
 }  // namespace millrace

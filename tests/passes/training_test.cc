@@ -305,6 +305,22 @@ TEST(TrainingTest, BinaryCrossEntropyOfASigmoidIsThatOfItsOperand) {
   EXPECT_NEAR(loss, (std::log(2) + 300 + std::log(1 + std::exp(-2))) / 3, 1e-4);
 }
 
+// Where training from zero weights starts: the gradient is (sigmoid(0) - t) x.
+TEST(TrainingTest, BinaryCrossEntropyMovesFromZeroWeights) {
+  Trainer trainer(R"(graph logistic
+    input x : f32[2,2]
+    param w : f32[2,1] trainable = inline [0, 0]
+    z = MatMul(x, w)
+    y = Sigmoid(z)
+    output y
+  )",
+                  Classes(LossKind::kBinaryCrossEntropy));
+  EXPECT_NEAR(trainer.Step({{"x", F32({2, 2}, {1, 2, 3, 4})}, {"target", F32({2, 1}, {1, 0})}}),
+              std::log(2), 1e-6);
+  EXPECT_NEAR(trainer.Param("w", 0), -0.5 * (-0.5 * 1 + 0.5 * 3) / 2, 1e-6);
+  EXPECT_NEAR(trainer.Param("w", 1), -0.5 * (-0.5 * 2 + 0.5 * 4) / 2, 1e-6);
+}
+
 TEST(TrainingTest, BinaryCrossEntropyOfProbabilities) {
   Trainer trainer(R"(graph g
     input x : f32[2]
@@ -379,6 +395,24 @@ TEST(TrainingTest, ParamsThatCannotLearnAreNamed) {
               ElementsAre("param 'other' stays: the loss does not depend on it"));
 }
 
+// Labels as a column, [N,1], beside scores [N,C].
+TEST(TrainingTest, LabelsMayHaveAnotherShapeOfTheSameSize) {
+  constexpr std::string_view kColumn = R"(graph g
+    input x : f32[2,3]
+    input labels : i64[2,1]
+    param b : f32[3] trainable = inline [0, 0, 0]
+    y = Add(x, b)
+    output y
+  )";
+  TrainingSpec spec = Classes(LossKind::kSoftmaxCrossEntropy);
+  spec.loss.target_input = "labels";
+  Trainer trainer(kColumn, spec);
+  EXPECT_NEAR(trainer.Step({{"x", F32({2, 3}, {0, 0, 0, 1, 1, 1})},
+                            {"labels", Tensor::Of<int64_t>({2, 1}, {0, 2})}}),
+              std::log(3), 1e-6);
+  EXPECT_TRUE(BuildEvaluationGraph(TypedGraph(kColumn), spec.loss).ok());
+}
+
 std::string ErrorOf(std::string_view text, const TrainingSpec& spec) {
   const auto built = BuildTrainingGraph(TypedGraph(text), spec);
   EXPECT_FALSE(built.ok());
@@ -404,6 +438,19 @@ TEST(TrainingTest, WhatDoesNotFitIsRefused) {
   EXPECT_THAT(std::string(ParseOptimizerKind("adan").status().message()),
               HasSubstr("'adan' is no optimizer; there are sgd, momentum, nesterov, adagrad, "
                         "rmsprop, adam, adamw; did you mean 'adam'?"));
+}
+
+TEST(TrainingTest, ParamsThatTheGraphUpdatesItselfAreNotTrained) {
+  EXPECT_THAT(ErrorOf(R"(graph g
+    input x : f32[2,1]
+    param w : f32[1,1] trainable = inline [1]
+    y = MatMul(x, w)
+    next = Neg(w)
+    output y
+    update w <- next
+  )",
+                      Mse(OptimizerKind::kSgd, 0.1)),
+              HasSubstr("param 'w' is trainable, but the graph updates it already, with 'next'"));
 }
 
 TEST(TrainingTest, EvaluationGivesLossAndHitsOfEachSample) {

@@ -76,5 +76,20 @@ TEST_F(IdxReaderTest, RefusesWhatIsMalformed) {
   EXPECT_THAT(ErrorOf(Bytes({0, 0, 8, 1, 1, 0, 0, 0})), HasSubstr("cannot hold as much"));
 }
 
+TEST_F(IdxReaderTest, NoticesCutAndSpoiledGzip) {
+  const std::string path =
+      WriteGzip("whole.idx.gz", Bytes({0, 0, 8, 1, 0, 0, 0, 5, 1, 2, 3, 4, 5}));
+  std::ifstream file(path, std::ios::binary);
+  const std::string whole((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_THAT(ErrorOf(whole.substr(0, whole.size() - 2)), HasSubstr("end too early"));
+  EXPECT_THAT(ErrorOf(whole.substr(0, 12)), HasSubstr("end too early"));
+  std::string sum = whole;  // of the CRC that the trailer begins with
+  sum[sum.size() - 8] ^= 1;
+  EXPECT_THAT(ErrorOf(sum), HasSubstr("the compressed data are spoiled"));
+  std::string block = whole;  // of the first block's type: there is no such
+  block[10] |= 6;
+  EXPECT_THAT(ErrorOf(block), HasSubstr("the compressed data are spoiled"));
+}
+
 }  // namespace
 }  // namespace millrace

@@ -120,6 +120,42 @@ TEST(TrainData, WhatDoesNotFitIsExplained) {
               HasSubstr("this input has data already"));
 }
 
+TEST(TrainData, ArraysOfAnArchiveHaveARowForEachSample) {
+  const Graph graph = InputsOf({DType::kF32, {2, 2}}, {DType::kI64, {2}});
+  EXPECT_THAT(ErrorOf({SourceFile("tests/data/training/uneven.npz")}, {&graph, "labels", 3}),
+              HasSubstr("uneven.npz' has 2 samples, 'x' has 3"));
+}
+
+TEST(TrainData, ATableServesAnInputThatIsTheTarget) {
+  GraphBuilder builder("g");
+  builder.Input("x", {DType::kF32, {2, 2}});
+  const Graph graph = std::move(builder).Build();
+  const auto dataset =
+      ReadDataset("--data", {WriteTestFile("own.csv", "1,2\n3,4\n5,6\n")}, {&graph, "x", 0});
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(dataset->count, 3);
+  ASSERT_THAT(dataset->arrays, SizeIs(1));
+  EXPECT_THAT(Sample(*dataset, 0, 2), ElementsAre(5, 6));
+}
+
+TEST(TrainData, SamplesOfNoElementsAreRefused) {
+  const Graph graph = InputsOf({DType::kI64, {2, 0}}, {DType::kI64, {2, 0}});
+  EXPECT_THAT(ErrorOf({WriteTestFile("text", "abc")}, {&graph, "labels", 128}),
+              HasSubstr("input 'x' is i64[2,0]: its samples have no elements"));
+}
+
+TEST(TrainData, NumbersThatDoNotFitAreNamed) {
+  const auto error = [](DType dtype, const std::string& csv) {
+    const Graph graph = InputsOf({dtype, {2, 2}}, {DType::kI64, {2}});
+    return ErrorOf({WriteTestFile("fit.csv", csv)}, {&graph, "labels", 3});
+  };
+  EXPECT_THAT(error(DType::kU8, "1,255,0\n256,1,0\n"),
+              HasSubstr("row 1: 256 does not fit into input 'x', which is u8"));
+  EXPECT_THAT(error(DType::kU8, "-1,255,0\n"), HasSubstr("row 0: -1 does not fit"));
+  EXPECT_THAT(error(DType::kI32, "0,3000000000,0\n"), HasSubstr("row 0: 3000000000 does not fit"));
+  EXPECT_THAT(error(DType::kF16, "1,2,0\n0,70000,0\n"), HasSubstr("row 1: 70000 does not fit"));
+}
+
 TEST(TrainData, FractionsAreSpreadEvenly) {
   EXPECT_THAT(Split(12, 0.2).held_out, ElementsAre(4, 9));
   EXPECT_THAT(Split(6, 0.5).held_out, ElementsAre(1, 3, 5));

@@ -277,6 +277,35 @@ TEST(Train, WrongOptionsAreExplained) {
   Fails(2, "is a plan", {"train", plan, "--data", "x.csv", "--loss", "mse"});
 }
 
+TEST(Train, OptionsThatWouldDoNothingAreRefused) {
+  constexpr std::string_view kRows = "1,2,0\n3,4,1\n";
+  Fails(2, "--momentum needs --optimizer momentum or nesterov, not adam",
+        Tiny(kRows, {"--momentum", "0.5"}));
+  Fails(2, "--lr-factor needs --lr-schedule step", Tiny(kRows, {"--lr-factor", "0.5"}));
+  Fails(2, "--accumulate 4: there are only 3 steps, so nothing would be trained",
+        Tiny(kRows, {"--accumulate", "4", "--epochs", "3"}));
+  const CommandResult rest = RunMillrace(Tiny(kRows, {"--accumulate", "2", "--epochs", "3"}));
+  EXPECT_EQ(rest.exit_code, 0);
+  EXPECT_THAT(rest.err, HasSubstr("note: the last 1 step of 3 make no update"));
+}
+
+TEST(Train, SplitsAndOutputsThatCannotBeEvaluatedAreRefused) {
+  constexpr std::string_view kRows = "1,2,0\n3,4,1\n";
+  Fails(2, "is all: none is left to train on", Tiny(kRows, {"--eval", "0.9999999999999"}));
+  const std::string flat = WriteTestFile("flat.json", R"({"format": "millrace-graph",
+    "version": "1.0", "name": "flat", "opset": {"core": 17}, "symbols": {"N": {"default": 4}},
+    "inputs": [{"name": "x", "type": {"dtype": "f32", "shape": ["N", 2]}}],
+    "params": [{"name": "w", "type": {"dtype": "f32", "shape": [2, 2]}, "data": {"init": "zeros"},
+                "trainable": true}],
+    "constants": [{"name": "s", "type": {"dtype": "i64", "shape": [2]}, "data": {"inline": [1, -1]}}],
+    "nodes": [{"name": "z", "op": "MatMul", "inputs": ["x", "w"], "outputs": ["z"]},
+              {"name": "y", "op": "Reshape", "inputs": ["z", "s"], "outputs": ["y"]}],
+    "outputs": ["y"]})");
+  Fails(2, "--eval needs a model output whose dim 0 is the batch, 4, but 'loss' of its samples is",
+        {"train", flat, "--data", WriteTestFile("flat.csv", "1,2\n3,4\n5,6\n7,8\n"), "--loss",
+         "mse", "--target-input", "x", "--batch", "4", "--eval", "0.5"});
+}
+
 TEST(Train, PlacesThatCannotBeWrittenAreRefusedBeforeWork) {
   constexpr std::string_view kRows = "1,2,0\n3,4,1\n";
   Fails(2, "--save", Tiny(kRows, {"--save", TestPath("no/such/folder/x.json")}));
@@ -312,6 +341,18 @@ TEST(Train, CheckNumericsNamesTheNode) {
   Fails(1, "the loss is nan in step 1", run);
   Fails(1, "step 1: node 'logarithm' (Log) is the first to make a nan, of 'scaled' from -3 to 2",
         Join(run, {"--check-numerics"}));
+}
+
+// The last step's own loss is still a number; what it leaves behind is none.
+TEST(Train, StatesThatAreNoNumbersAreNotSaved) {
+  const std::string saved = TestPath("infinite.json"), folder = TestPath("infinite");
+  const std::string rows = "1,2,0\n3,4,1\n";
+  Fails(1, "param 'w' has a ", Tiny(rows, {"--optimizer", "sgd", "--lr", "1e39", "--save", saved}));
+  EXPECT_FALSE(std::filesystem::exists(saved));
+  Fails(1, "after step 1", Tiny(rows, {"--lr", "1e39", "--checkpoint", folder}));
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    EXPECT_NE(file.path().extension(), ".json") << file.path();
+  }
 }
 
 }  // namespace
