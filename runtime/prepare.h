@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,9 @@ struct PreparedPlan {
 absl::StatusOr<std::unique_ptr<PreparedPlan>> PreparePlan(const PlanBundle& plan,
                                                           const DeviceTable& devices,
                                                           const ExecutorOptions& options);
+
+// How the program's slices lie, as kernels are told.
+std::vector<OperandLayout> LayoutsOf(const Program& program, std::span<const SliceId> ids);
 
 // --- Its parts ----------------------------------------------------------------------------------
 

@@ -3,9 +3,7 @@
 #include "runtime/prepare.h"
 
 namespace millrace {
-namespace {
-
-std::vector<OperandLayout> LayoutsOf(const Program& program, const std::vector<SliceId>& ids) {
+std::vector<OperandLayout> LayoutsOf(const Program& program, std::span<const SliceId> ids) {
   std::vector<OperandLayout> layouts;
   layouts.reserve(ids.size());
   for (SliceId id : ids) {
@@ -14,10 +12,13 @@ std::vector<OperandLayout> LayoutsOf(const Program& program, const std::vector<S
       continue;
     }
     const Slice& slice = program.slices[id.index];
-    layouts.push_back({.layout = slice.layout, .strides = slice.strides, .size_bytes = slice.size_bytes});
+    layouts.push_back(
+        {.layout = slice.layout, .strides = slice.strides, .size_bytes = slice.size_bytes});
   }
   return layouts;
 }
+
+namespace {
 
 class KernelPreparer {
  public:

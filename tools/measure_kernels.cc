@@ -13,6 +13,7 @@
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/op_def.h"
 #include "runtime/kernel.h"
+#include "runtime/prepare.h"
 
 namespace millrace {
 namespace {
@@ -81,19 +82,24 @@ struct Operand {
   }
 };
 
-absl::StatusOr<Operand> MakeOperand(const std::optional<TensorType>& type, const Tensor& data,
+// What lies in an order of its own is zeros.
+absl::StatusOr<Operand> MakeOperand(const std::optional<TensorType>& type,
+                                    const OperandLayout& layout, const Tensor& data,
                                     int64_t rotated_bytes) {
   Operand operand;
   if (!type.has_value()) return operand;
-  if (data.has_data()) {
+  const bool is_plain = layout.layout == Layout::kStrided && layout.strides.empty();
+  if (data.has_data() && is_plain) {
     operand.places.push_back(data);
     return operand;
   }
-  const int64_t size = std::max<int64_t>(ByteSize(*type), 1);
+  const TensorType stored =
+      is_plain ? *type : TensorType{DType::kU8, {std::max(ByteSize(*type), layout.size_bytes)}};
+  const int64_t size = std::max<int64_t>(ByteSize(stored), 1);
   const int64_t places =
       std::clamp<int64_t>(std::min(rotated_bytes, kMostRotated) / size, 1, 1 << 16);
   for (int64_t i = 0; i < places; ++i) {
-    MILLRACE_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(*type));
+    MILLRACE_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(stored));
     FillWithSmallNumbers(tensor);
     operand.places.push_back(std::move(tensor));
   }
@@ -110,6 +116,8 @@ class KernelTimer {
     request.variant = sample.key.variant;
     request.threads = sample.key.threads;
     request.scratch_bytes = sample.scratch_bytes;
+    request.inputs = sample.inputs;
+    request.outputs = sample.outputs;
     request.inputs.resize(sample.query.inputs.size());
     request.outputs.resize(sample.query.outputs.size());
     MILLRACE_ASSIGN_OR_RETURN(timer->kernel_, library.Prepare(request));
@@ -125,12 +133,15 @@ class KernelTimer {
       const double share =
           rotates ? static_cast<double>(ByteSize(*type)) / static_cast<double>(own_weights) : 0;
       const double room = share * static_cast<double>(sample.weight_bytes);
-      MILLRACE_ASSIGN_OR_RETURN(Operand operand,
-                                MakeOperand(type, sample.data[i], static_cast<int64_t>(room)));
+      MILLRACE_ASSIGN_OR_RETURN(
+          Operand operand,
+          MakeOperand(type, request.inputs[i], sample.data[i], static_cast<int64_t>(room)));
       timer->inputs_.push_back(std::move(operand));
     }
-    for (const auto& type : sample.query.outputs) {
-      MILLRACE_ASSIGN_OR_RETURN(Operand operand, MakeOperand(type, Tensor(), sample.arena_bytes));
+    for (size_t k = 0; k < sample.query.outputs.size(); ++k) {
+      MILLRACE_ASSIGN_OR_RETURN(
+          Operand operand,
+          MakeOperand(sample.query.outputs[k], request.outputs[k], Tensor(), sample.arena_bytes));
       timer->outputs_.push_back(std::move(operand));
     }
     MILLRACE_ASSIGN_OR_RETURN(timer->scratch_,
@@ -213,6 +224,8 @@ std::vector<KernelSample> KernelsOf(const PlanBundle& plan) {
         const int threads = program.streams[instruction.stream.index].threads;
         if (const auto* launch = std::get_if<Launch>(&instruction.body)) {
           KernelSample sample = SampleOf(*graphs[launch->graph], *launch, launch->variant, threads);
+          sample.inputs = LayoutsOf(program, launch->inputs);
+          sample.outputs = LayoutsOf(program, launch->outputs);
           if (launch->scratch.valid()) {
             sample.scratch_bytes = program.slices[launch->scratch.index].size_bytes;
           }

@@ -18,6 +18,7 @@
 #include "graph/status.h"
 #include "graph/target.h"
 #include "graph/tensor.h"
+#include "runtime/kernel.h"
 
 namespace millrace {
 
@@ -26,6 +27,7 @@ struct KernelSample {
   KernelKey key;
   NodeQuery query;
   int64_t scratch_bytes = 0;
+  std::vector<OperandLayout> inputs, outputs;  // as the plan places them
   std::vector<Tensor> data;     // per input; has_data() false: any will do
   std::vector<bool> is_weight;  // per input: a param or constant
   int64_t weight_bytes = 0;     // of the whole model

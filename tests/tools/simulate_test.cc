@@ -153,6 +153,14 @@ TEST(RunPrediction, SaysWhatItIsBasedOn) {
 
 // --- profile ------------------------------------------------------------------------------------
 
+// Convolutions whose weights are packed and whose images lie channels-last are measured as they lie.
+TEST(Profile, MeasuresKernelsWithTheLayoutsOfThePlan) {
+  const std::string model = MILLRACE_SOURCE_DIR "/tests/data/digits/digits.json";
+  const CommandResult result =
+      RunMillrace({"profile", model, "--set", "N=8", "-o", TestPath("packed_machine.json")});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+}
+
 TEST(Profile, WritesAMachineAndCostsThatRunUses) {
   const std::string machine = TestPath("profiled.json"), costs = TestPath("profiled.costs.json");
   const CommandResult result = RunMillrace({"profile", TinyFile(), "-o", machine, "--threads", "1",
