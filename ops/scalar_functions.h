@@ -114,9 +114,13 @@ inline constexpr double kGeluTanhScale =
     std::numbers::sqrt2 * std::numbers::inv_sqrtpi;  // sqrt(2/pi)
 inline constexpr double kGeluCubic = 0.044715;
 
-// x Phi(x), Phi being the standard normal distribution.
-inline double GeluOf(double x) { return 0.5 * x * (1 + std::erf(x * kGeluSqrtHalf)); }
+// x Phi(x), Phi being the standard normal distribution; of -inf its limit.
+inline double GeluOf(double x) {
+  if (std::isinf(x) && x < 0) return -0.0;
+  return 0.5 * x * (1 + std::erf(x * kGeluSqrtHalf));
+}
 inline double GeluTanhOf(double x) {
+  if (std::isinf(x) && x < 0) return -0.0;
   return 0.5 * x * (1 + std::tanh(kGeluTanhScale * (x + kGeluCubic * x * x * x)));
 }
 

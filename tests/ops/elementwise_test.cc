@@ -323,5 +323,14 @@ TEST(Reductions, CumSumFromEitherEnd) {
               Is(I64({2, 2}, {1, 2, 4, 6})));
 }
 
+TEST(Elementwise, GeluOfMinusInfinityIsItsLimit) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const char* approximate : {"none", "tanh"}) {
+    EXPECT_THAT(
+        Eval("Gelu", {F32({2}, {-infinity, infinity})}, MakeAttrs({{"approximate", approximate}})),
+        Is(F32({2}, {-0.0f, infinity})));
+  }
+}
+
 }  // namespace
 }  // namespace millrace
