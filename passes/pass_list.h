@@ -43,6 +43,8 @@ absl::StatusOr<bool> PrepackWeights(Graph& graph, PassContext& context);
 absl::StatusOr<bool> RecognizeActivations(Graph& graph, PassContext& context);
 absl::StatusOr<bool> RecognizeNormalizations(Graph& graph, PassContext& context);
 absl::StatusOr<bool> RecognizeSoftmaxes(Graph& graph, PassContext& context);
+absl::StatusOr<bool> RelaxAlgebra(Graph& graph, PassContext& context);
+absl::StatusOr<bool> SimplifyAlgebra(Graph& graph, PassContext& context);
 absl::StatusOr<bool> EliminateDeadNodes(Graph& graph, PassContext& context);
 
 }  // namespace millrace

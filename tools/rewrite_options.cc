@@ -17,6 +17,7 @@ const char* RewriteOptions::Given() const {
   if (!passes.empty()) return "--passes";
   if (!without.empty()) return "--disable-pass";
   if (!precision.empty()) return "--precision";
+  if (fast_math) return "--fast-math";
   if (!dumps.empty()) return "--dump-after";
   return verify_each ? "--verify-each" : nullptr;
 }
@@ -31,6 +32,8 @@ void AddRewriteOptions(OptionList& list, RewriteOptions& options) {
   list.Text("--disable-pass", "A,B", options.without, "Run all but these passes");
   list.Text("--precision", "f32|bf16", options.precision,
             "bf16: compute matrix products and convolutions of f32 in it, with sums in f32");
+  list.Flag("--fast-math", options.fast_math,
+            "Compute as real numbers allow: other roundings, NaN and infinities not kept");
   list.Pairs("--dump-after", "PASS|all DIR", options.dumps,
              "Write the graph after a pass, or each of them, to a folder");
   list.Flag("--verify-each", options.verify_each,
@@ -94,6 +97,7 @@ absl::Status ApplyRewriteOptions(const RewriteOptions& options, const Graph& inp
   } else if (!options.precision.empty() && options.precision != "f32") {
     return UsageError(StrCat("--precision is f32 or bf16, not '", options.precision, "'"));
   }
+  if (options.fast_math) compile.passes.also.push_back("relax-algebra");
   MILLRACE_RETURN_IF_ERROR(SelectPasses(compile.passes).status());
   compile.running.catch_lies = options.verify_each;
   return AddDumps(options, input, compile);

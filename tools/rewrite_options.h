@@ -15,6 +15,7 @@ struct RewriteOptions {
   int level = -1;                  // -1: the default one
   std::string passes, without;     // names, with commas between them
   std::string precision;           // of products: "f32" or "bf16"; empty: as the model says
+  bool fast_math = false;          // arithmetic as real numbers have it
   std::vector<std::string> dumps;  // pass (or "all") and folder, in turn
   bool verify_each = false;
 

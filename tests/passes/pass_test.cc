@@ -65,6 +65,7 @@ TEST(RunPasses, CallsBackAfterEachPassAndRecordsWhoDidWhat) {
             "lower-einsum did nothing, 3\n"
             "fold-constants did nothing, 3\n"
             "eliminate-identity changed, 2\n"
+            "simplify-algebra did nothing, 2\n"
             "merge-moves did nothing, 2\n"
             "eliminate-common-subexpressions did nothing, 2\n"
             "lift-nested-constants did nothing, 2\n"
