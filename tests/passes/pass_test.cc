@@ -67,6 +67,7 @@ TEST(RunPasses, CallsBackAfterEachPassAndRecordsWhoDidWhat) {
             "eliminate-identity changed, 2\n"
             "simplify-algebra did nothing, 2\n"
             "merge-moves did nothing, 2\n"
+            "merge-cuts did nothing, 2\n"
             "eliminate-common-subexpressions did nothing, 2\n"
             "lift-nested-constants did nothing, 2\n"
             "eliminate-dead-nodes changed, 1\n");
