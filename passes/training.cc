@@ -35,6 +35,10 @@ absl::StatusOr<Kind> ParseKind(const KindNames<Kind>& kinds, std::string_view wh
 
 absl::Status CheckSpec(const TrainingSpec& spec) {
   const RateSpec& rate = spec.rate;
+  if (!(spec.loss_scale.scale >= 1) || spec.loss_scale.scale > 0x1p100 ||
+      spec.loss_scale.grow_every < 0) {
+    return UsageError("a scale of losses is from 1 to 2^100");
+  }
   if (spec.optimizer.accumulate < 1) return UsageError("gradients are of at least one step");
   const bool moves = spec.optimizer.kind == OptimizerKind::kMomentum ||
                      spec.optimizer.kind == OptimizerKind::kNesterov;
@@ -168,9 +172,10 @@ Term AddRateParam(GraphBuilder& builder, double rate) {
           type.dtype};
 }
 
-// Everything after the gradients; gives the learning rate.
+// Everything after the gradients, which are of the loss times `loss_scale` (a Term without builder:
+// of the loss itself); gives the learning rate.
 Term AppendStep(GraphBuilder& builder, const TrainingSpec& spec, const Term& step,
-                std::vector<TrainedParam>& trained) {
+                const Term& loss_scale, std::vector<TrainedParam>& trained) {
   const int64_t accumulate = spec.optimizer.accumulate;
   Term updates = step;
   Term due{};
@@ -182,6 +187,12 @@ Term AppendStep(GraphBuilder& builder, const TrainingSpec& spec, const Term& ste
   }
   std::vector<Term> gradients;
   for (const TrainedParam& t : trained) gradients.push_back(t.gradient);
+  if (loss_scale.builder != nullptr) {
+    for (Term& gradient : gradients) gradient = gradient / CastTo(loss_scale, gradient.dtype);
+    const Term finite = AllFinite(gradients);
+    UpdateLossScale(spec.loss_scale, loss_scale, finite, due);
+    due = due.builder == nullptr ? finite : Apply("And", {due, finite});
+  }
   gradients = ClipGradients(spec.optimizer, gradients);
   for (size_t i = 0; i < trained.size(); ++i) trained[i].gradient = gradients[i];
 
@@ -233,12 +244,18 @@ absl::StatusOr<TrainingGraph> BuildTrainingGraph(Graph graph, const TrainingSpec
 
   MILLRACE_ASSIGN_OR_RETURN(AppendedLoss loss, AppendLoss(builder, spec.loss, LossResult::kMean));
   for (std::string& note : loss.notes) result.notes.push_back(std::move(note));
+  Term loss_scale{}, scaled_loss{&builder, loss.loss, builder.graph().value(loss.loss).type.dtype};
+  if (spec.loss_scale.scale != 1 || spec.loss_scale.grow_every > 0) {
+    loss_scale = AddLossScale(builder, spec.loss_scale);
+    scaled_loss = scaled_loss * CastTo(loss_scale, scaled_loss.dtype);
+    MILLRACE_RETURN_IF_ERROR(InferTypes(builder.graph()));
+  }
   MILLRACE_ASSIGN_OR_RETURN(std::vector<TrainedParam> trained,
-                            DifferentiateParams(builder, loss.loss, result.notes));
+                            DifferentiateParams(builder, scaled_loss.id, result.notes));
   for (const TrainedParam& t : trained) {
     result.trained.push_back(builder.graph().value(t.param).name);
   }
-  const Term rate = AppendStep(builder, spec, step, trained);
+  const Term rate = AppendStep(builder, spec, step, loss_scale, trained);
 
   builder.graph().outputs = {loss.loss, rate.id};
   MILLRACE_RETURN_IF_ERROR(InferTypes(builder.graph()));

@@ -70,11 +70,24 @@ struct RateSpec {
   double factor = 0.1;
 };
 
+// The loss is multiplied before gradients are taken of it, and they are divided again, so that what
+// is computed in half precision between does not vanish. Steps with gradients that are no numbers
+// update nothing.
+struct LossScaleSpec {
+  double scale = 1;  // to begin with; 1: not scaled, and no step is left out
+  // Updates in a row without a gradient that is no number, after which the scale doubles; one that
+  // is halves it, down to 1. 0: it stays.
+  int64_t grow_every = 0;
+};
+inline constexpr double kFirstLossScale = 65536;  // where it grows and shrinks
+inline constexpr int64_t kLossScaleGrowEvery = 2000;
+
 // --- Graphs -------------------------------------------------------------------------------------
 struct TrainingSpec {
   LossSpec loss;
   OptimizerSpec optimizer;
   RateSpec rate;
+  LossScaleSpec loss_scale;
   uint64_t seed = 0;  // of Dropout
 };
 

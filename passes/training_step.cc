@@ -1,5 +1,6 @@
 #include "passes/training_step.h"
 
+#include <limits>
 #include <map>
 #include <numbers>
 
@@ -124,6 +125,46 @@ std::vector<Term> ClipGradients(const OptimizerSpec& spec, const std::vector<Ter
     for (Term& g : clipped) g = g * CastTo(scale, g.dtype);
   }
   return clipped;
+}
+
+Term AllFinite(const std::vector<Term>& gradients) {
+  Attrs attrs;
+  attrs.Set("keepdims", false);
+  Term all{};
+  for (const Term& g : gradients) {
+    // NaN is not below anything.
+    const Term is_finite =
+        CastTo(Apply("Abs", {g}) < std::numeric_limits<double>::infinity(), DType::kF32);
+    const Term own = Apply("ReduceMin", {is_finite}, attrs);
+    all = all.builder == nullptr ? own : Least(all, own);
+  }
+  return 0.5 < all;
+}
+
+Term AddLossScale(GraphBuilder& builder, const LossScaleSpec& spec) {
+  DataSource source;
+  source.kind = DataSource::Kind::kSplat;
+  source.tensor = Tensor::Scalar(static_cast<float>(spec.scale));
+  return {&builder,
+          builder.Param("train/loss_scale", {DType::kF32, {}}, source, /*trainable=*/false),
+          DType::kF32};
+}
+
+void UpdateLossScale(const LossScaleSpec& spec, const Term& scale, const Term& finite,
+                     const Term& due) {
+  if (spec.grow_every == 0) return;
+  GraphBuilder& builder = *scale.builder;
+  const Term good = {&builder,
+                     builder.Param("train/loss_scale_held", {DType::kI64, {}}, Zero(DType::kI64),
+                                   /*trainable=*/false),
+                     DType::kI64};
+  const Term next = good + 1;
+  const Term grows = EqualTo(next, static_cast<double>(spec.grow_every));
+  const Term grown = Select(grows, scale * 2, scale);
+  const Term halved = Apply("Max", {scale * 0.5, Scalar(scale, 1)});
+  UpdateWhenDue(builder, scale.id, Select(finite, grown, halved), due);
+  const Term held = Select(finite, Select(grows, Scalar(good, 0), next), Scalar(good, 0));
+  UpdateWhenDue(builder, good.id, held, due);
 }
 
 void AppendOptimizer(GraphBuilder& builder, const OptimizerSpec& spec,

@@ -18,6 +18,16 @@ Term LearningRateAt(const RateSpec& spec, const Term& base, const Term& updates)
 // As OptimizerSpec says; of all gradients of one dtype, or of several.
 std::vector<Term> ClipGradients(const OptimizerSpec& spec, const std::vector<Term>& gradients);
 
+// That all are finite: bool[].
+Term AllFinite(const std::vector<Term>& gradients);
+
+// The scale that losses are multiplied by: f32[], a param that starts at spec.scale.
+Term AddLossScale(GraphBuilder& builder, const LossScaleSpec& spec);
+// Appends how it moves in a step that is `due` (a Term without builder: each is), by whether its
+// gradients were finite.
+void UpdateLossScale(const LossScaleSpec& spec, const Term& scale, const Term& finite,
+                     const Term& due);
+
 struct TrainedParam {
   ValueId param;
   Term gradient;

@@ -1,5 +1,6 @@
 #include "tools/train_options.h"
 
+#include "absl/strings/numbers.h"
 #include "graph/strings.h"
 #include "graph/weights.h"
 #include "tools/model_file.h"
@@ -32,6 +33,16 @@ absl::Status SetMomentum(const TrainOptions& options, OptimizerSpec& optimizer) 
   return absl::OkStatus();
 }
 
+absl::Status SetLossScale(const std::string& text, LossScaleSpec& spec) {
+  if (text.empty()) return absl::OkStatus();
+  if (text == "dynamic") {
+    spec = {kFirstLossScale, kLossScaleGrowEvery};
+    return absl::OkStatus();
+  }
+  if (absl::SimpleAtod(text, &spec.scale) && spec.scale >= 1) return absl::OkStatus();
+  return UsageError(StrCat("--loss-scale is 'dynamic' or a number from 1 on, not '", text, "'"));
+}
+
 }  // namespace
 
 void DeclareTrainOptions(OptionList& list, TrainOptions& options) {
@@ -58,6 +69,9 @@ void DeclareTrainOptions(OptionList& list, TrainOptions& options) {
   list.Number("--weight-decay", options.weight_decay, "Of all that is trained [0]");
   list.Number("--clip-norm", options.clip_norm, "The most norm of all gradients together [any]");
   list.Number("--clip-value", options.clip_value, "The most magnitude of a gradient [any]");
+  list.Text("--loss-scale", "N|dynamic", options.loss_scale,
+            "Multiply the loss, so that gradients in half precision do not vanish; dynamic finds "
+            "out by how much. Steps with gradients that are no numbers update nothing [1]");
   list.Count("--accumulate", options.accumulate, int64_t{1}, kMostSteps,
              "Steps whose gradients make one update [1]");
   list.Count("--epochs", options.epochs, int64_t{1}, int64_t{1'000'000},
@@ -109,6 +123,7 @@ absl::StatusOr<TrainingSpec> ParseTrainingSpec(const TrainOptions& options) {
   spec.rate.every = options.lr_step;
   spec.seed = static_cast<uint64_t>(options.seed);
   MILLRACE_RETURN_IF_ERROR(SetMomentum(options, spec.optimizer));
+  MILLRACE_RETURN_IF_ERROR(SetLossScale(options.loss_scale, spec.loss_scale));
   const bool factor_given = options.lr_factor != TrainOptions::kNotGiven;
   if (factor_given) spec.rate.factor = options.lr_factor;
   if ((options.lr_step > 0 || factor_given) && spec.rate.kind != RateKind::kStep) {

@@ -16,7 +16,7 @@ struct TrainOptions {
   PlanningOptions planning;
   std::vector<std::string> data, eval;
   std::string loss, output, target_input;
-  std::string optimizer = "adam", lr_schedule = "constant";
+  std::string optimizer = "adam", lr_schedule = "constant", loss_scale;
   double lr = 1e-3, lr_factor = kNotGiven, momentum = kNotGiven, weight_decay = 0;
   double clip_norm = 0, clip_value = 0;
   int64_t lr_warmup = 0, lr_step = 0, accumulate = 1;

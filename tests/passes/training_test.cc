@@ -248,6 +248,55 @@ TrainingSpec Classes(LossKind kind) {
 }
 
 // Scores 200 apart: the probability of the label is 0 in f32, and its logarithm would be infinite.
+TEST(TrainingTest, AScaleOfTheLossThatIsAPowerOfTwoChangesNothing) {
+  TrainingSpec spec = Mse(OptimizerKind::kAdam, 0.1);
+  Trainer plain(kLine, spec);
+  spec.loss_scale = {1024, 0};
+  Trainer scaled(kLine, spec);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(plain.Step(LineData()), scaled.Step(LineData()));
+  EXPECT_EQ(plain.Param("w"), scaled.Param("w"));
+  EXPECT_EQ(scaled.Param("train/loss_scale"), 1024);
+}
+
+TEST(TrainingTest, AScaleTooLargeIsHalvedAndTheStepLeftOut) {
+  TrainingSpec spec = Mse(OptimizerKind::kMomentum, 0.01);
+  spec.loss_scale = {0x1p100, 2};
+  Trainer trainer(kLine, spec);
+  // The gradient is 5 (w - 3) = -10 for samples of 1 and 2.
+  const std::map<std::string, Tensor> huge = {{"x", F32({2, 1}, {1e10, 2e10})},
+                                              {"target", F32({2, 1}, {3e10, 6e10})}};
+  trainer.Step(huge);  // 1e21 times 2^100 is beyond f32
+  EXPECT_EQ(trainer.Param("w"), 1);
+  EXPECT_EQ(trainer.Param("optim/w/velocity"), 0);
+  EXPECT_EQ(trainer.Param("train/loss_scale"), 0x1p99);
+  EXPECT_EQ(trainer.Param("train/step"), 1);
+  trainer.Step(LineData());
+  EXPECT_FLOAT_EQ(trainer.Param("w"), 1.1f);
+  EXPECT_EQ(trainer.Param("train/loss_scale"), 0x1p99);
+  trainer.Step(LineData());  // the second in a row that is good
+  EXPECT_EQ(trainer.Param("train/loss_scale"), 0x1p100);
+}
+
+TEST(TrainingTest, AScaleMovesWithUpdatesOfSeveralSteps) {
+  TrainingSpec spec = Mse(OptimizerKind::kSgd, 0.1);
+  spec.optimizer.accumulate = 2;
+  spec.loss_scale = {2, 1};
+  Trainer trainer(kLine, spec);
+  trainer.Step(LineData());
+  EXPECT_EQ(trainer.Param("train/loss_scale"), 2);
+  EXPECT_EQ(trainer.Param("w"), 1);
+  trainer.Step(LineData());
+  EXPECT_EQ(trainer.Param("train/loss_scale"), 4);
+  EXPECT_FLOAT_EQ(trainer.Param("w"), 2);
+}
+
+TEST(TrainingTest, AScaleBelowOneIsNone) {
+  TrainingSpec spec = Mse(OptimizerKind::kSgd, 0.1);
+  spec.loss_scale.scale = 0.5;
+  EXPECT_THAT(BuildTrainingGraph(TypedGraph(kLine), spec).status().message(),
+              HasSubstr("a scale of losses is from 1"));
+}
+
 TEST(TrainingTest, ASoftmaxAtTheEndIsLeftOut) {
   for (const auto kind : {LossKind::kSoftmaxCrossEntropy, LossKind::kNegativeLogLikelihood}) {
     Trainer trainer(kClassifier, Classes(kind));
