@@ -39,6 +39,8 @@ std::span<const Pass> AllPasses() {
        PassStage::kRecognize},
       {"lower-to-bf16", "Compute products in bf16 (--precision bf16)", kAskedForLevel, LowerToBf16,
        PassStage::kRecognize},
+      {"lower-to-f16", "Compute products in f16 (--precision f16)", kAskedForLevel, LowerToF16,
+       PassStage::kRecognize},
       {"fuse-epilogues",
        "Let products go through what follows them point by point; rounds differently", 2,
        FuseEpilogues, PassStage::kRecognize},

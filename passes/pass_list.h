@@ -38,6 +38,7 @@ absl::StatusOr<bool> FusePrograms(Graph& graph, PassContext& context);
 absl::StatusOr<bool> LiftNestedConstants(Graph& graph, PassContext& context);
 absl::StatusOr<bool> LowerEinsum(Graph& graph, PassContext& context);
 absl::StatusOr<bool> LowerToBf16(Graph& graph, PassContext& context);
+absl::StatusOr<bool> LowerToF16(Graph& graph, PassContext& context);
 absl::StatusOr<bool> MergeCuts(Graph& graph, PassContext& context);
 absl::StatusOr<bool> MergeMoves(Graph& graph, PassContext& context);
 absl::StatusOr<bool> PrepackWeights(Graph& graph, PassContext& context);

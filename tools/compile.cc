@@ -83,6 +83,7 @@ absl::StatusOr<PlanForMachine> CompileGraph(Graph graph, const PlanningOptions& 
                             Compile(std::move(graph), result.machine, target, compile));
   result.plan = std::move(compiled.plan);
   result.records = std::move(compiled.records);
+  MILLRACE_RETURN_IF_ERROR(CheckPrecision(options.rewrites, result.records));
   return result;
 }
 

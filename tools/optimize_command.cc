@@ -27,6 +27,7 @@ absl::Status Optimize(const OptimizeOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(RewrittenGraph result, RewriteFile(options.planning));
   // What was computed holds for the sizes that symbols were bound to.
   FixAllSymbols(result.graph);
+  MILLRACE_RETURN_IF_ERROR(CheckPrecision(options.planning.rewrites, result.records));
   if (!options.output.empty()) {
     const InterruptDeferral deferral;
     MILLRACE_RETURN_IF_ERROR(SaveGraph(result.graph, options.output));

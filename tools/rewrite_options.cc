@@ -30,8 +30,8 @@ void AddRewriteOptions(OptionList& list, RewriteOptions& options) {
              kDefaultLevel, "]"));
   list.Text("--passes", "A,B", options.passes, "Run these passes instead");
   list.Text("--disable-pass", "A,B", options.without, "Run all but these passes");
-  list.Text("--precision", "f32|bf16", options.precision,
-            "bf16: compute matrix products and convolutions of f32 in it, with sums in f32");
+  list.Text("--precision", "f32|bf16|f16", options.precision,
+            "bf16, f16: compute matrix products and convolutions of f32 in it, with sums in f32");
   list.Flag("--fast-math", options.fast_math,
             "Compute as real numbers allow: other roundings, NaN and infinities not kept");
   list.Pairs("--dump-after", "PASS|all DIR", options.dumps,
@@ -92,15 +92,28 @@ absl::Status ApplyRewriteOptions(const RewriteOptions& options, const Graph& inp
   if (options.level >= 0) compile.passes.level = options.level;
   compile.passes.only = Names(options.passes);
   compile.passes.without = Names(options.without);
-  if (options.precision == "bf16") {
-    compile.passes.also.push_back("lower-to-bf16");
+  if (options.precision == "bf16" || options.precision == "f16") {
+    compile.passes.also.push_back(StrCat("lower-to-", options.precision));
   } else if (!options.precision.empty() && options.precision != "f32") {
-    return UsageError(StrCat("--precision is f32 or bf16, not '", options.precision, "'"));
+    return UsageError(StrCat("--precision is f32, bf16 or f16, not '", options.precision, "'"));
   }
   if (options.fast_math) compile.passes.also.push_back("relax-algebra");
   MILLRACE_RETURN_IF_ERROR(SelectPasses(compile.passes).status());
   compile.running.catch_lies = options.verify_each;
   return AddDumps(options, input, compile);
+}
+
+absl::Status CheckPrecision(const RewriteOptions& options,
+                            const std::vector<RewriteRecord>& records) {
+  const RewriteRecord* refused = nullptr;
+  for (const RewriteRecord& record : records) {
+    if (record.pass != StrCat("lower-to-", options.precision)) continue;
+    if (record.applied) return absl::OkStatus();
+    if (refused == nullptr) refused = &record;
+  }
+  if (refused == nullptr) return absl::OkStatus();
+  return UsageError(StrCat("--precision ", options.precision, ": nothing can be computed in it; '",
+                           refused->nodes[0], "': ", refused->result));
 }
 
 std::string RewriteSummary(const std::vector<RewriteRecord>& records) {

@@ -14,7 +14,7 @@ namespace millrace {
 struct RewriteOptions {
   int level = -1;                  // -1: the default one
   std::string passes, without;     // names, with commas between them
-  std::string precision;           // of products: "f32" or "bf16"; empty: as the model says
+  std::string precision;           // of products: "f32", "bf16" or "f16"; empty: as the model says
   bool fast_math = false;          // arithmetic as real numbers have it
   std::vector<std::string> dumps;  // pass (or "all") and folder, in turn
   bool verify_each = false;
@@ -28,6 +28,10 @@ void AddRewriteOptions(OptionList& list, RewriteOptions& options);
 // folder that cannot be written to.
 absl::Status ApplyRewriteOptions(const RewriteOptions& options, const Graph& input,
                                  CompileOptions& compile);
+
+// UsageError when a precision was asked for and no node that could be computed in it is.
+absl::Status CheckPrecision(const RewriteOptions& options,
+                            const std::vector<RewriteRecord>& records);
 
 // How often each rewrite rule applied and was refused; "" when there were none.
 std::string RewriteSummary(const std::vector<RewriteRecord>& records);

@@ -83,8 +83,9 @@ TEST(Optimize, PassesAreChosenByName) {
   ASSERT_TRUE(json.is_object());
   EXPECT_EQ(json["nodes_before"], 5);
   for (const auto& rewrite : json["rewrites"]) EXPECT_NE(rewrite["pass"], "eliminate-dead-nodes");
-  EXPECT_THAT(RunMillrace({"optimize", Wasteful(), "-O1", "--disable-pass", "eliminate-identity"}).out,
-              StartsWith("graph wasteful: 4 nodes of 5\n"));
+  EXPECT_THAT(
+      RunMillrace({"optimize", Wasteful(), "-O1", "--disable-pass", "eliminate-identity"}).out,
+      StartsWith("graph wasteful: 4 nodes of 5\n"));
 }
 
 TEST(Optimize, GraphsAreDumpedAfterPasses) {
@@ -94,10 +95,10 @@ TEST(Optimize, GraphsAreDumpedAfterPasses) {
                    "--dump-after", "merge-moves", one, "--dump-after", "merge-moves", all + "2"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(ReadTestFile(all + "/00-input.txt"), HasSubstr("back: b"));
-  EXPECT_TRUE(std::filesystem::exists(all + "/04-merge-moves.txt"));
-  EXPECT_TRUE(std::filesystem::exists(all + "2/04-merge-moves.txt"));
+  EXPECT_TRUE(std::filesystem::exists(all + "/05-merge-moves.txt"));
+  EXPECT_TRUE(std::filesystem::exists(all + "2/05-merge-moves.txt"));
   EXPECT_FALSE(std::filesystem::exists(one + "/00-input.txt"));
-  EXPECT_THAT(ReadTestFile(one + "/04-merge-moves.txt"), HasSubstr("Transpose(x)"));
+  EXPECT_THAT(ReadTestFile(one + "/05-merge-moves.txt"), HasSubstr("Transpose(x)"));
 }
 
 TEST(Optimize, MistakesAreTold) {
@@ -123,6 +124,30 @@ TEST(Optimize, MistakesAreTold) {
     EXPECT_EQ(result.exit_code, 2) << message;
     EXPECT_THAT(result.err, HasSubstr(message));
   }
+}
+
+TEST(Optimize, FastMathRewritesAsRealNumbersAllow) {
+  const std::string path = WriteTestFile(
+      "thirds.json", R"({"format": "millrace-graph", "version": "1.0", "name": "thirds",
+      "inputs": [{"name": "x", "type": {"dtype": "f32", "shape": [4]}}],
+      "constants": [{"name": "three", "type": {"dtype": "f32", "shape": []}, "data": {"splat": 3}}],
+      "nodes": [{"name": "y", "op": "Div", "inputs": ["x", "three"], "outputs": ["y"]}],
+      "outputs": ["y"]})");
+  EXPECT_THAT(RunMillrace({"optimize", path, "-O1", "--text"}).out, HasSubstr("Div(x, three)"));
+  const CommandResult fast = RunMillrace({"optimize", path, "-O1", "--fast-math", "--text"});
+  EXPECT_THAT(fast.out, HasSubstr("Mul(x, y.Reciprocal)")) << fast.err;
+}
+
+TEST(Optimize, APrecisionThatNothingCanBeComputedInIsRefused) {
+  const std::string model = SourceFile("tests/data/digits/digits.json");
+  for (const char* command : {"optimize", "plan"}) {
+    const CommandResult result = RunMillrace({command, model, "--precision", "f16"});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr("--precision f16: nothing can be computed in it"))
+        << result.err;
+    EXPECT_THAT(result.err, HasSubstr("in f16"));
+  }
+  EXPECT_EQ(RunMillrace({"plan", model, "--precision", "fp16"}).exit_code, 2);
 }
 
 TEST(Explain, SaysWhatWasDoneToANode) {

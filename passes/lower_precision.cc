@@ -1,12 +1,12 @@
-// Products in bf16: MatMul, Gemm, Conv and other contractions on f32 read bf16 copies of their
-// operands and give bf16, which is cast back; sums inside a kernel are f32. Everything else stays
-// f32. A value is cast once for all who read it; casts of weights are frozen, so a plan makes them
-// once. Where one product follows another the casts between them cancel (merge-moves,
-// eliminate-identity).
+// Products in half precision, bf16 or f16: MatMul, Gemm, Conv and other contractions on f32 read
+// copies of their operands in it and give it, which is cast back; sums inside a kernel are f32.
+// Everything else stays f32. A value is cast once for all who read it; casts of weights are frozen,
+// so a plan makes them once. Where one product follows another the casts between them cancel
+// (merge-moves, eliminate-identity).
 //
-// Results differ from those of f32 by about 2^-8 of the size of the terms; so it is done only where
-// asked for. Nodes for which the target has no fast kernel in bf16 are left alone, and said.
-// O(nodes + uses).
+// Results differ from those of f32 by about 2^-8 (f16: 2^-11) of the size of the terms; so it is
+// done only where asked for. Nodes for which the target has no fast kernel are left alone, and
+// said. O(nodes + uses).
 #include <map>
 #include <optional>
 
@@ -24,10 +24,10 @@ bool IsF32(const std::optional<TensorType>& type) {
   return !type.has_value() || type->dtype == DType::kF32;
 }
 
-NodeQuery InBf16(NodeQuery query) {
+NodeQuery InPrecision(DType half, NodeQuery query) {
   for (auto* types : {&query.inputs, &query.outputs}) {
     for (std::optional<TensorType>& type : *types) {
-      if (type.has_value()) type->dtype = DType::kBF16;
+      if (type.has_value()) type->dtype = half;
     }
   }
   return query;
@@ -39,9 +39,14 @@ Attrs CastTo(DType dtype) {
   return attrs;
 }
 
-class Bf16Lowering {
+class PrecisionLowering {
  public:
-  Bf16Lowering(Graph& graph, PassContext& context) : graph_(graph), context_(context) {
+  PrecisionLowering(DType half, Graph& graph, PassContext& context)
+      : half_(half),
+        name_(DTypeName(half)),
+        rule_(StrCat("lower-to-", name_)),
+        graph_(graph),
+        context_(context) {
     if (context.target != nullptr) memo_.emplace(*context.target);
   }
 
@@ -50,7 +55,8 @@ class Bf16Lowering {
     std::vector<NodeId> products;
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       for (Subgraph& body : graph_.nodes[n].subgraphs) {
-        MILLRACE_ASSIGN_OR_RETURN(const bool inner, Bf16Lowering(body.graph, context_).Run());
+        MILLRACE_ASSIGN_OR_RETURN(const bool inner,
+                                  PrecisionLowering(half_, body.graph, context_).Run());
         changed |= inner;
       }
       if (IsProductInF32(NodeId(n)) && HasKernel(NodeId(n))) products.push_back(NodeId(n));
@@ -75,17 +81,19 @@ class Bf16Lowering {
   }
 
   bool HasKernel(NodeId id) {
-    if (!memo_.has_value() || memo_->HasFastKernel(InBf16(QueryFor(graph_, id)))) return true;
-    context_.Refused("lower-to-bf16", {graph_.node(id).name},
-                     StrCat("the device has no fast kernel of ", graph_.node(id).op, " in bf16"));
+    if (!memo_.has_value() || memo_->HasFastKernel(InPrecision(half_, QueryFor(graph_, id))))
+      return true;
+    context_.Refused(
+        rule_, {graph_.node(id).name},
+        StrCat("the device has no fast kernel of ", graph_.node(id).op, " in ", name_));
     return false;
   }
 
   ValueId Rounded(GraphBuilder& builder, ValueId value, const Node& reader) {
     const auto [it, is_new] = rounded_.try_emplace(value, ValueId());
     if (!is_new) return it->second;
-    const std::string name = StrCat(builder.graph().value(value).name, ".bf16");
-    Node& cast = builder.AddNode("Cast", {value}, CastTo(DType::kBF16), name);
+    const std::string name = StrCat(builder.graph().value(value).name, ".", name_);
+    Node& cast = builder.AddNode("Cast", {value}, CastTo(half_), name);
     cast.device = reader.device;
     cast.stream = reader.stream;
     cast.scope = reader.scope;
@@ -100,7 +108,7 @@ class Bf16Lowering {
       if (input.valid()) input = Rounded(builder, input, original);
     }
     const ValueId result = original.outputs[0];
-    const ValueId inner = builder.NewResult(StrCat(original.name, ".bf16"));
+    const ValueId inner = builder.NewResult(StrCat(original.name, ".", name_));
     Node& cast = builder.AddNode("Cast", {inner}, CastTo(DType::kF32), original.name + ".f32",
                                  /*num_outputs=*/0);
     cast.outputs = {result};  // readers go on reading what they read
@@ -115,20 +123,27 @@ class Bf16Lowering {
     graph.value(result).producer = NodeId(graph.nodes.size() - 1);
     graph.value(inner).producer = id;
     graph.value(inner).result_index = 0;
-    context_.Applied("lower-to-bf16", {original.name},
-                     StrCat("computed in bf16; '", cast_name, "' casts it back"));
+    context_.Applied(rule_, {original.name},
+                     StrCat("computed in ", name_, "; '", cast_name, "' casts it back"));
   }
 
+  const DType half_;
+  const std::string_view name_;
+  const std::string rule_;
   Graph& graph_;
   PassContext& context_;
   std::optional<VariantMemo> memo_;     // of the target, if there is one
-  std::map<ValueId, ValueId> rounded_;  // f32 value -> its bf16 copy
+  std::map<ValueId, ValueId> rounded_;  // f32 value -> its copy in half precision
 };
 
 }  // namespace
 
 absl::StatusOr<bool> LowerToBf16(Graph& graph, PassContext& context) {
-  return Bf16Lowering(graph, context).Run();
+  return PrecisionLowering(DType::kBF16, graph, context).Run();
+}
+
+absl::StatusOr<bool> LowerToF16(Graph& graph, PassContext& context) {
+  return PrecisionLowering(DType::kF16, graph, context).Run();
 }
 
 }  // namespace millrace
