@@ -211,7 +211,8 @@ absl::StatusOr<LossKind> ParseLossKind(std::string_view name) {
       {"softmax-cross-entropy", LossKind::kSoftmaxCrossEntropy},
       {"nll", LossKind::kNegativeLogLikelihood},
       {"mse", LossKind::kMeanSquaredError},
-      {"bce", LossKind::kBinaryCrossEntropy}};
+      {"bce", LossKind::kBinaryCrossEntropy},
+      {"output", LossKind::kOutput}};
   return ParseKind(kKinds, "loss", name);
 }
 
@@ -263,7 +264,7 @@ absl::StatusOr<TrainingGraph> BuildTrainingGraph(Graph graph, const TrainingSpec
   result.loss = builder.graph().value(loss.loss).name;
   result.learning_rate = builder.graph().value(rate.id).name;
   result.step = builder.graph().value(step.id).name;
-  result.target = builder.graph().value(loss.target).name;
+  if (loss.target.valid()) result.target = builder.graph().value(loss.target).name;
   result.graph = std::move(builder).Build();
   return result;
 }
@@ -276,7 +277,7 @@ absl::StatusOr<EvaluationGraph> BuildEvaluationGraph(Graph graph, const LossSpec
   builder.graph().outputs = {loss.loss};
   builder.graph().updates.clear();
   result.loss = builder.graph().value(loss.loss).name;
-  result.target = builder.graph().value(loss.target).name;
+  if (loss.target.valid()) result.target = builder.graph().value(loss.target).name;
   result.classes = loss.classes;
   if (loss.hits.valid()) {
     builder.graph().outputs.push_back(loss.hits);

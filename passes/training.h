@@ -21,8 +21,9 @@ enum class LossKind : uint8_t {
   kNegativeLogLikelihood,  // the same of log p
   kMeanSquaredError,       // (y - target)^2
   kBinaryCrossEntropy,     // -target log p - (1 - target) log(1 - p), of p from 0 to 1
+  kOutput,                 // the output itself: a graph that computes its own loss; no target
 };
-// "softmax-cross-entropy", "nll", "mse", "bce"; UsageError with the nearest for others.
+// "softmax-cross-entropy", "nll", "mse", "bce", "output"; UsageError with the nearest for others.
 absl::StatusOr<LossKind> ParseLossKind(std::string_view name);
 // Its target is a class (i64) for each row of scores, not a tensor like the output.
 bool TakesLabels(LossKind kind);
@@ -97,7 +98,7 @@ struct TrainingGraph {
   std::string loss;                  // output, one element
   std::string learning_rate;         // output, one element
   std::string step;                  // param: i64[], steps done
-  std::string target;                // input
+  std::string target;                // input; empty for LossKind::kOutput
   std::vector<std::string> trained;  // params, in the graph's order
   std::vector<std::string> notes;
 };
@@ -113,7 +114,7 @@ absl::StatusOr<TrainingGraph> BuildTrainingGraph(Graph graph, const TrainingSpec
 struct EvaluationGraph {
   Graph graph;
   std::string loss, hits;  // outputs; `hits` is empty where there are no classes
-  std::string target;      // input
+  std::string target;      // input; empty for LossKind::kOutput
   int64_t classes = 0;     // that the target is one of, if it is
 };
 absl::StatusOr<EvaluationGraph> BuildEvaluationGraph(Graph graph, const LossSpec& spec);

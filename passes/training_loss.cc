@@ -188,15 +188,35 @@ Term BinaryCrossEntropy(const LossSource& source, const Term& target) {
   return -(target * Apply("Log", {p}) + (1 - target) * Apply("Log", {1 - p}));
 }
 
+absl::Status CheckIsFloat(const Graph& graph, ValueId output) {
+  const Value& value = graph.value(output);
+  if (IsFloat(value.type.dtype)) return absl::OkStatus();
+  return UsageError(
+      StrCat("output '", value.name, "' is ", ToString(value.type), "; the loss needs floats"));
+}
+
+Term Summarized(const Term& loss, const Shape& shape, LossResult result) {
+  return result == LossResult::kMean ? Mean(loss) : CastTo(SampleMean(loss, shape), DType::kF32);
+}
+
+absl::StatusOr<AppendedLoss> AppendOutputLoss(GraphBuilder& builder, const LossSpec& spec,
+                                              ValueId output, LossResult result) {
+  MILLRACE_RETURN_IF_ERROR(CheckIsFloat(builder.graph(), output));
+  if (!spec.target_input.empty()) {
+    return UsageError("a loss that is the output has no target; the graph reads what it compares");
+  }
+  AppendedLoss appended;
+  const LossSource source = SourceAt(builder, output);
+  appended.loss = Summarized(source.value, source.shape, result).id;
+  return appended;
+}
+
 absl::StatusOr<AppendedLoss> AppendTensorLoss(GraphBuilder& builder, const LossSpec& spec,
                                               ValueId output, LossResult result) {
   AppendedLoss appended;
   const Graph& graph = builder.graph();
   const TensorType type = graph.value(output).type;
-  if (!IsFloat(type.dtype)) {
-    return UsageError(StrCat("output '", graph.value(output).name, "' is ", ToString(type),
-                             "; the loss needs floats"));
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckIsFloat(graph, output));
   LossSource source = SourceAt(builder, output);
   source.is_logit = false;
   if (spec.kind == LossKind::kBinaryCrossEntropy) {
@@ -219,9 +239,7 @@ absl::StatusOr<AppendedLoss> AppendTensorLoss(GraphBuilder& builder, const LossS
     const Term difference = source.value - target;
     loss = difference * difference;
   }
-  loss =
-      result == LossResult::kMean ? Mean(loss) : CastTo(SampleMean(loss, type.shape), DType::kF32);
-  appended.loss = loss.id;
+  appended.loss = Summarized(loss, type.shape, result).id;
   return appended;
 }
 
@@ -234,7 +252,9 @@ absl::StatusOr<AppendedLoss> AppendLoss(GraphBuilder& builder, const LossSpec& s
     return UsageError(StrCat("the size of output '", builder.graph().value(output).name,
                              "' is known only when the graph runs"));
   }
-  const auto append = TakesLabels(spec.kind) ? AppendLabelLoss : AppendTensorLoss;
+  const auto append = spec.kind == LossKind::kOutput ? AppendOutputLoss
+                      : TakesLabels(spec.kind)       ? AppendLabelLoss
+                                                     : AppendTensorLoss;
   MILLRACE_ASSIGN_OR_RETURN(AppendedLoss appended, append(builder, spec, output, result));
   // A node of its own, so that it has its own name and is no output twice.
   appended.loss = builder.Op("Identity", {appended.loss}, {}, "loss");

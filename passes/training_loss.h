@@ -15,7 +15,7 @@ enum class LossResult : uint8_t {
 struct AppendedLoss {
   ValueId loss;
   ValueId hits;         // kPerSample, of classes: f32[N]
-  ValueId target;       // the input
+  ValueId target;       // the input; !valid(): the loss compares nothing
   int64_t classes = 0;  // that the target is one of; 0: it is a tensor like the output
   std::vector<std::string> notes;
 };

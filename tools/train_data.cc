@@ -143,23 +143,23 @@ absl::Status CheckLabels(const SampleArray& labels, int64_t classes, std::string
 
 absl::StatusOr<Dataset> ReadTable(const std::string& path, const DataInputs& inputs) {
   MILLRACE_ASSIGN_OR_RETURN(const Value* input, OnlyInput(inputs, path));
-  const Value& target = *FindInput(inputs, inputs.target);
+  const Value* target = FindInput(inputs, inputs.target);
   const auto width = [](const Value& value) { return NumElements(SampleType(value).shape); };
-  const bool own_target = input != &target;
-  const int64_t wanted = width(*input) + (own_target ? width(target) : 0);
+  const bool own_target = target != nullptr && input != target;
+  const int64_t wanted = width(*input) + (own_target ? width(*target) : 0);
   MILLRACE_ASSIGN_OR_RETURN(const int64_t columns, CountCsvColumns(path));
   if (columns == 0) return NoSample(StrCat("'", path, "'"));
   if (columns != wanted) {
     return BadInputError(
         StrCat("'", path, "' has ", columns, " columns, but ", wanted,
                " are needed: ", width(*input), " for input '", input->name, "'",
-               own_target ? StrCat(", then ", width(target), " for '", target.name, "'") : "",
+               own_target ? StrCat(", then ", width(*target), " for '", target->name, "'") : "",
                "; or name them: NAME=@FILE:FIRST-LAST"));
   }
   Dataset dataset;
   int first = 0;
   std::vector<const Value*> values = {input};
-  if (own_target) values.push_back(&target);
+  if (own_target) values.push_back(target);
   for (const Value* value : values) {
     const int last = first + static_cast<int>(width(*value)) - 1;
     MILLRACE_ASSIGN_OR_RETURN(const Tensor rows, ReadCsv(path, first, last));
@@ -173,10 +173,11 @@ absl::StatusOr<Dataset> ReadTable(const std::string& path, const DataInputs& inp
 absl::StatusOr<std::vector<SampleArray>> ReadText(const std::string& path,
                                                   const DataInputs& inputs) {
   MILLRACE_ASSIGN_OR_RETURN(const Value* input, OnlyInput(inputs, path));
-  const Value& target = *FindInput(inputs, inputs.target);
-  const TensorType sample = SampleType(*input), next = SampleType(target);
-  const bool text = IsInteger(sample.dtype) && sample.shape.rank() == 1 && input != &target &&
-                    inputs.classes > 0 && (next.shape == sample.shape || next.shape.rank() == 0);
+  const Value* target = FindInput(inputs, inputs.target);
+  const TensorType sample = SampleType(*input), next = SampleType(target ? *target : *input);
+  const bool text = IsInteger(sample.dtype) && sample.shape.rank() == 1 && target != nullptr &&
+                    input != target && inputs.classes > 0 &&
+                    (next.shape == sample.shape || next.shape.rank() == 0);
   if (!text) {
     return UsageError(StrCat("'", path, "' would be text, by its name, but the model does not ",
                              "predict one: input '", input->name, "' is ", ToString(input->type)));
@@ -191,7 +192,7 @@ absl::StatusOr<std::vector<SampleArray>> ReadText(const std::string& path,
                                 " is no character of the model, which has ", inputs.classes));
   }
   std::vector<SampleArray> arrays;
-  for (const Value* value : {input, &target}) {
+  for (const Value* value : {input, target}) {
     MILLRACE_ASSIGN_OR_RETURN(Tensor data, Converted(characters, *value, StrCat("'", path, "'")));
     SampleArray array{.name = value->name, .data = data, .sample = SampleType(*value)};
     array.first = value == input ? 0 : next.shape.rank() == 0 ? positions : 1;

@@ -16,7 +16,7 @@ namespace millrace {
 // The inputs that data are for.
 struct DataInputs {
   const Graph* graph = nullptr;  // dim 0 of each input counts samples
-  std::string target;            // one of them, what the model is to give
+  std::string target;            // one of them, what the model is to give; empty: none is
   int64_t classes = 0;           // the target is a class below that; 0: it is no class
 };
 

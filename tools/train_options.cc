@@ -51,7 +51,8 @@ void DeclareTrainOptions(OptionList& list, TrainOptions& options) {
                 "Samples; for several files, x=@FILE for each input");
   list.Repeated("--eval", "F", options.eval,
                 "Held out: a fraction of the samples, or files as in --data");
-  list.Text("--loss", "LOSS", options.loss, "softmax-cross-entropy, nll, mse or bce");
+  list.Text("--loss", "LOSS", options.loss,
+            "softmax-cross-entropy, nll, mse, bce, or output: the graph computes it itself");
   list.Text("--output", "NAME", options.output, "Output that the loss is of [the first]");
   list.Text("--target-input", "NAME", options.target_input,
             "Input that is the target, too (autoencoders) [data of their own]");
@@ -106,7 +107,7 @@ void DeclareTrainOptions(OptionList& list, TrainOptions& options) {
 absl::StatusOr<TrainingSpec> ParseTrainingSpec(const TrainOptions& options) {
   if (options.data.empty()) return UsageError("--data is missing: what to train on");
   if (options.loss.empty()) {
-    return UsageError("--loss is missing: softmax-cross-entropy, nll, mse or bce");
+    return UsageError("--loss is missing: softmax-cross-entropy, nll, mse, bce or output");
   }
   TrainingSpec spec;
   MILLRACE_ASSIGN_OR_RETURN(spec.loss.kind, ParseLossKind(options.loss));

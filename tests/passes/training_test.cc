@@ -290,6 +290,31 @@ TEST(TrainingTest, AScaleMovesWithUpdatesOfSeveralSteps) {
   EXPECT_FLOAT_EQ(trainer.Param("w"), 2);
 }
 
+// A graph may say itself what its loss is: here (w - 3)^2.
+TEST(TrainingTest, TheOutputMayBeTheLoss) {
+  TrainingSpec spec = Mse(OptimizerKind::kSgd, 0.25);
+  spec.loss.kind = LossKind::kOutput;
+  Trainer trainer(R"(graph own
+    input goal : f32[2]
+    param w : f32[] trainable = splat 1
+    d = Sub(w, goal)
+    y = Mul(d, d)
+    output y
+  )",
+                  spec);
+  EXPECT_EQ(trainer.training().target, "");
+  EXPECT_FLOAT_EQ(trainer.Step({{"goal", F32({2}, {3, 3})}}), 4);
+  EXPECT_FLOAT_EQ(trainer.Param("w"), 2);
+}
+
+TEST(TrainingTest, AnOutputThatIsTheLossHasNoTarget) {
+  TrainingSpec spec = Mse(OptimizerKind::kSgd, 0.25);
+  spec.loss.kind = LossKind::kOutput;
+  spec.loss.target_input = "x";
+  EXPECT_THAT(BuildTrainingGraph(TypedGraph(kLine), spec).status().message(),
+              HasSubstr("has no target"));
+}
+
 TEST(TrainingTest, AScaleBelowOneIsNone) {
   TrainingSpec spec = Mse(OptimizerKind::kSgd, 0.1);
   spec.loss_scale.scale = 0.5;
