@@ -37,6 +37,8 @@ std::span<const Pass> AllPasses() {
        RecognizeActivations, PassStage::kRecognize},
       {"fuse-attention", "Compute attention as one node; sums are reassociated", 2, FuseAttention,
        PassStage::kRecognize},
+      {"absorb-transposes", "Let products read matrices as they lie, not transposed", 2,
+       AbsorbTransposes, PassStage::kRecognize},
       {"lower-to-bf16", "Compute products in bf16 (--precision bf16)", kAskedForLevel, LowerToBf16,
        PassStage::kRecognize},
       {"lower-to-f16", "Compute products in f16 (--precision f16)", kAskedForLevel, LowerToF16,

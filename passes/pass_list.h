@@ -28,6 +28,7 @@ struct PassSelection {
 absl::StatusOr<std::vector<Pass>> SelectPasses(const PassSelection& selection);
 
 // The passes, each in its own file.
+absl::StatusOr<bool> AbsorbTransposes(Graph& graph, PassContext& context);
 absl::StatusOr<bool> EliminateCommonSubexpressions(Graph& graph, PassContext& context);
 absl::StatusOr<bool> EliminateIdentity(Graph& graph, PassContext& context);
 absl::StatusOr<bool> FoldBatchNorm(Graph& graph, PassContext& context);

@@ -28,6 +28,7 @@ std::span<const KernelFamily> CpuKernelFamilies() {
       TransposeFamily(),
       JoinFamily(),
       GatherFamily(),
+      GradGatherFamily(),
       MapCopyFamily(),
       SimdUnaryFamily(),
       SimdBinaryFamily(),

@@ -23,6 +23,7 @@ KernelFamily CopyFamily();           // copy.cc
 KernelFamily TransposeFamily();      // transpose.cc
 KernelFamily JoinFamily();           // join.cc
 KernelFamily GatherFamily();         // gather.cc
+KernelFamily GradGatherFamily();     // grad_gather.cc
 KernelFamily MapCopyFamily();        // map_copy.cc
 KernelFamily SmallConvFamily();      // small_conv.cc
 KernelFamily SmallMatMulFamily();    // small_matmul.cc

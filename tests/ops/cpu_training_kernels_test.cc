@@ -1,6 +1,7 @@
 // The fast kernels of losses and optimizers against the reference: odd sizes, teams of 1 and 2,
 // results on operands, and every instruction set that Highway compiled for and this processor has.
 #include <cmath>
+#include <string>
 
 #include "gtest/gtest.h"
 #include "ops/cpu/simd_targets.h"
@@ -28,12 +29,12 @@ class CpuTrainingKernels : public testing::Test {
     return tensor;
   }
 
-  void Check(const KernelCase& c) {
+  void Check(const KernelCase& c, const std::string& family = "simd") {
     SCOPED_TRACE(Describe(c));
     const auto library = CreateCpuKernelLibrary();
     const auto expected = RunVariant(*library, c, OfferedVariant(c, "reference"));
     ASSERT_TRUE(expected.ok()) << expected.status();
-    const KernelVariant simd = OfferedVariant(c, "simd");
+    const KernelVariant fast = OfferedVariant(c, family);
     std::vector<InPlacePair> pairs = FindOp(c.query.op)->traits.in_place;
     std::erase_if(pairs, [&](const InPlacePair& pair) {
       return pair.input >= static_cast<int>(c.inputs.size()) ||
@@ -46,7 +47,7 @@ class CpuTrainingKernels : public testing::Test {
       for (const int threads : {1, 2}) {
         for (const InPlacePair& pair : pairs) {
           SCOPED_TRACE(testing::Message() << threads << " threads, output " << pair.output);
-          const auto actual = RunVariant(*library, c, simd, {threads, pair});
+          const auto actual = RunVariant(*library, c, fast, {threads, pair});
           ASSERT_TRUE(actual.ok()) << actual.status();
           Compare(*actual, *expected);
         }
@@ -124,6 +125,34 @@ TEST_F(CpuTrainingKernels, SoftmaxCrossEntropyOfHugeScores) {
   Check(MakeCase("SoftmaxCrossEntropyLoss", attrs, {scores, labels}));
   Check(MakeCase("grad.SoftmaxCrossEntropyLoss", attrs,
                  {scores, labels, Tensor(), Tensor::Of<float>({2}, {1, -2})}));
+}
+
+TEST_F(CpuTrainingKernels, GradientsOfGather) {
+  const struct {
+    Shape dy, indices;
+    int64_t axis, size;
+  } kCases[] = {{{7, 3}, {7}, 0, 5},     {{3}, {}, 0, 4},        {{2, 3, 4, 5}, {3, 4}, 1, 6},
+                {{4, 2, 9}, {9}, -1, 3}, {{2, 0, 3}, {0}, 1, 4}, {{300, 200}, {300}, 0, 500}};
+  for (const auto& [dy, indices, axis, size] : kCases) {
+    for (const DType index : {DType::kI32, DType::kI64}) {
+      Tensor places = RandomTensor(random_, index, indices, static_cast<double>(size) - 1);
+      Check(MakeCase("grad.Gather", MakeAttrs({{"axis", axis}, {"size", size}}), {F32(dy), places}),
+            "loop");
+    }
+  }
+}
+
+TEST_F(CpuTrainingKernels, GradientsOfGatherBeyondTheAxisAreRefused) {
+  const KernelCase c = MakeCase("grad.Gather", MakeAttrs({{"size", int64_t{5}}}),
+                                {F32({2, 3}), Tensor::Of<int64_t>({2}, {0, -5})});
+  const auto library = CreateCpuKernelLibrary();
+  EXPECT_TRUE(RunVariant(*library, c, OfferedVariant(c, "loop")).ok());
+  for (const int64_t beyond : {5, -6}) {
+    KernelCase bad = c;
+    bad.inputs[1] = Tensor::Of<int64_t>({2}, {0, beyond});
+    const absl::Status status = RunVariant(*library, bad, OfferedVariant(c, "loop")).status();
+    EXPECT_NE(status.message().find("out of range [-5,5)"), std::string::npos) << status;
+  }
 }
 
 TEST_F(CpuTrainingKernels, LabelsThatAreNoClassAreRefused) {
