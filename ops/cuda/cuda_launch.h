@@ -30,6 +30,7 @@ struct CudaLaunch {
   std::string source;    // what defines it; includes headers of ops/cuda/device
   uint32_t blocks = 1, threads = 1;
   std::vector<CudaParam> params;
+  bool copies = false;  // params[1] becomes params[0]: nothing to do where they are one place
 };
 
 struct CudaWork {

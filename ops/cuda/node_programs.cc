@@ -20,6 +20,13 @@ ProgramStep CopyStep(DType dtype, int64_t elements, CudaParam from, CudaParam to
   return step;
 }
 
+// The operand as it is.
+bool IsPlainCopy(const FusedProgram& p) {
+  return p.operands.size() == 1 && p.outputs.size() == 1 && p.instructions.size() == 1 &&
+         p.operands[0].dtype == p.outputs[0].dtype && p.operands[0].offset == p.outputs[0].offset &&
+         p.operands[0].strides == p.outputs[0].strides;
+}
+
 // Results that may not lie on operands are written to scratch, and copied when all is read.
 void KeepApart(const NodeQuery& query, ProgramSteps& steps) {
   ProgramStep& step = steps.steps[0];
@@ -83,6 +90,7 @@ std::optional<CudaWork> WorkOfSteps(ProgramSteps steps, std::string_view name) {
       std::optional<CudaLaunch> launch =
           ProgramLaunch(part.program, name, part.operands, part.outputs);
       if (!launch.has_value()) return std::nullopt;
+      launch->copies = IsPlainCopy(part.program);
       work.launches.push_back(*std::move(launch));
     }
   }

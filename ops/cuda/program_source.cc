@@ -225,7 +225,9 @@ class ProgramWriter {
 
   std::string StoredValue(size_t o) const {
     const FusedOutput& output = p_.outputs[o];
-    return StrCat("Convert<", DeviceType(output.dtype), ">(", ValueName(output.value), ")");
+    const std::string value = ValueName(output.value);
+    if (At(output.value).dtype == output.dtype) return value;
+    return StrCat("Convert<", DeviceType(output.dtype), ">(", value, ")");
   }
 
   // --- Maps ---

@@ -10,6 +10,8 @@
 namespace millrace {
 namespace {
 
+bool IsHalfFloat(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
+
 std::string FloatingLiteral(const char* type, double value, int digits) {
   if (std::isnan(value)) return StrCat("(Infinity<", type, ">() - Infinity<", type, ">())");
   if (std::isinf(value)) return StrCat(value < 0 ? "-" : "", "Infinity<", type, ">()");
@@ -132,15 +134,19 @@ std::string ConstantSource(DType dtype, double value) {
 
 std::string ExpressionSource(const FusedProgram& program, int32_t i) {
   const ScalarInstruction& s = program.instructions[static_cast<size_t>(i)];
-  const auto native = [](int32_t v) { return StrCat("ToNative(", ValueName(v), ")"); };
+  // Halves are computed with as f32.
+  const auto native = [&](int32_t v) {
+    const DType dtype = program.instructions[static_cast<size_t>(v)].dtype;
+    return IsHalfFloat(dtype) ? StrCat("ToNative(", ValueName(v), ")") : ValueName(v);
+  };
   const auto as_result = [&](const std::string& value) {
-    return StrCat("Convert<", DeviceType(s.dtype), ">(", value, ")");
+    return IsHalfFloat(s.dtype) ? StrCat("Convert<", DeviceType(s.dtype), ">(", value, ")") : value;
   };
   switch (s.op) {
     case ScalarOp::kConstant:
       return ConstantSource(s.dtype, s.constant);
     case ScalarOp::kCast:
-      return as_result(ValueName(s.a));
+      return StrCat("Convert<", DeviceType(s.dtype), ">(", ValueName(s.a), ")");
     case ScalarOp::kSelect:
       return StrCat(ValueName(s.a), " ? ", ValueName(s.b), " : ", ValueName(s.c));
     case ScalarOp::kFma:

@@ -16,9 +16,12 @@
 #include "runtime/session.h"
 #include "ops/evaluate_graph.h"
 #ifdef MILLRACE_HAVE_CUDA
+#include "ops/cuda/cuda_target.h"
+#include "ops/cuda/driver_kernels.h"
 #include "runtime/cuda/cuda_device.h"
 #include "tests/cuda_sim/cuda_sim.h"
 #include "tests/cuda_sim/sim_kernels.h"
+#include "tests/cuda_sim/simt_compiler.h"
 #endif
 
 namespace millrace {
@@ -57,8 +60,13 @@ class Backend {
     CudaSimOptions sim_options;
     sim_options.seed = options.seed;
     sim_ = std::make_unique<CudaSim>(sim_options);
-    kernels_ = CreateSimKernelLibrary(*sim_);
-    target_ = std::make_unique<SimTarget>();
+    if (options.own_kernels) {
+      kernels_ = CreateCudaKernelLibrary(CreateSimtCompiler(*sim_));
+      target_ = std::make_unique<CudaTarget>();
+    } else {
+      kernels_ = CreateSimKernelLibrary(*sim_);
+      target_ = std::make_unique<SimTarget>();
+    }
     CudaDeviceOptions device_options;
     device_options.name = "cuda:0";
     device_options.memory_bytes = kDeviceBytes;
