@@ -40,6 +40,8 @@ std::span<const CudaFamily> CudaFamilies() {
       CudaProgramFamily(),
       CudaMoveFamily(),
       CudaOptimizerFamily(),
+      CudaPoolFamily(),
+      CudaContractionFamily(),
   };
   // clang-format on
   return kFamilies;
