@@ -11,6 +11,8 @@ CudaFamily CudaProgramFamily();      // program_family.cc
 CudaFamily CudaMoveFamily();         // program_family.cc
 CudaFamily CudaOptimizerFamily();    // program_family.cc
 CudaFamily CudaPoolFamily();         // pool_family.cc
+CudaFamily CudaGatherFamily();       // gather_family.cc
+CudaFamily CudaRandomFamily();       // random_family.cc
 CudaFamily CudaContractionFamily();  // contraction_family.cc
 
 // The plain product's work with the epilogue as a launch after it: the plain result goes to

@@ -41,6 +41,8 @@ std::span<const CudaFamily> CudaFamilies() {
       CudaMoveFamily(),
       CudaOptimizerFamily(),
       CudaPoolFamily(),
+      CudaGatherFamily(),
+      CudaRandomFamily(),
       CudaContractionFamily(),
   };
   // clang-format on

@@ -24,10 +24,12 @@ struct ProgramSteps {
 
 // Each takes queries as NormalizeQuery leaves them, with at least one output that has elements, and
 // gives nullopt for those it has no programs for.
-std::optional<ProgramSteps> FusedSteps(const NodeQuery& query);      // fused.Program
-std::optional<ProgramSteps> FormulaSteps(const NodeQuery& query);    // scalar and row forms
-std::optional<ProgramSteps> MoveSteps(const NodeQuery& query);       // move_programs.cc
-std::optional<ProgramSteps> OptimizerSteps(const NodeQuery& query);  // optimizer_programs.cc
+std::optional<ProgramSteps> FusedSteps(const NodeQuery& query);        // fused.Program
+std::optional<ProgramSteps> FormulaSteps(const NodeQuery& query);      // scalar and row forms
+std::optional<ProgramSteps> MoveSteps(const NodeQuery& query);         // move_programs.cc
+std::optional<ProgramSteps> OptimizerSteps(const NodeQuery& query);    // optimizer_programs.cc
+std::optional<ProgramSteps> LossProgramSteps(const NodeQuery& query);  // loss_programs.cc
+std::optional<ProgramSteps> ViewSteps(const NodeQuery& query);         // view_programs.cc
 
 // The steps as launches of functions whose names begin with `name`. A step that reduces a few long
 // rows is done in two, so that all of the GPU takes part.

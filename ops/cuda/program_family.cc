@@ -15,7 +15,11 @@ std::optional<CudaWork> WorkBy(const NodeQuery& query) {
 }
 
 std::optional<ProgramSteps> ComputedSteps(const NodeQuery& query) {
-  return query.op == "fused.Program" ? FusedSteps(query) : FormulaSteps(query);
+  if (query.op == "fused.Program") return FusedSteps(query);
+  for (const StepsFn steps : {FormulaSteps, ViewSteps, LossProgramSteps}) {
+    if (std::optional<ProgramSteps> found = steps(query)) return found;
+  }
+  return std::nullopt;
 }
 
 }  // namespace

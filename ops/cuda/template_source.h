@@ -26,8 +26,8 @@ TemplateParam OutputOf(const NodeQuery& query, size_t i);
 TemplateParam Absent(DType dtype);
 
 struct TemplateCall {
-  std::string_view header;  // "pool.cuh"
-  std::string_view name;    // of the function, begins with
+  std::string_view header;       // "pool.cuh"
+  std::string_view name;         // of the function, begins with
   std::string constants = {};    // lines before the call
   std::string_view callee = {};  // "MaxPool<kWindow>"
   std::vector<TemplateParam> params = {};

@@ -36,24 +36,13 @@ template <typename T>
 T __shfl_xor_sync(unsigned mask, T value, int step) {
   return simt_shuffle(mask, value, threadIdx.x % 32 ^ static_cast<unsigned>(step));
 }
-template <typename T>
-T __shfl_sync(unsigned mask, T value, int source) {
-  return simt_shuffle(mask, value, static_cast<unsigned>(source) % 32);
+inline unsigned __ballot_sync(unsigned mask, bool vote) {
+  unsigned votes = vote ? 1u << threadIdx.x % 32 : 0;
+  for (int step = 1; step < 32; step *= 2) votes |= __shfl_xor_sync(mask, votes, step);
+  return votes;
 }
-// Lanes without a source keep their own value.
-template <typename T>
-T __shfl_up_sync(unsigned mask, T value, unsigned step) {
-  const unsigned lane = threadIdx.x % 32;
-  return simt_shuffle(mask, value, lane < step ? lane : lane - step);
-}
-
-// Threads run one at a time: any read, change and write is atomic.
-template <typename T>
-T atomicAdd(T* at, T value) {
-  const T before = *at;
-  *at = before + value;
-  return before;
-}
+inline int __ffs(int bits) { return __builtin_ffs(bits); }
+[[noreturn]] inline void __trap() { __builtin_trap(); }
 
 inline unsigned __float_as_uint(float x) {
   unsigned bits;
@@ -65,10 +54,6 @@ inline float __uint_as_float(unsigned bits) {
   std::memcpy(&x, &bits, sizeof(x));
   return x;
 }
-inline unsigned __umulhi(unsigned a, unsigned b) {
-  return static_cast<unsigned>(static_cast<unsigned long long>(a) * b >> 32);
-}
-
 // Calls a kernel with addresses for its parameters.
 template <typename... Params, std::size_t... kIndex>
 void simt_call(void (*kernel)(Params...), void* const* params, std::index_sequence<kIndex...>) {
