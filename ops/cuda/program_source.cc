@@ -305,20 +305,20 @@ class ProgramWriter {
         Line(StrCat("const ", count, " place = static_cast<", count, ">(blockIdx.x) * ",
                     kBlockThreads / f_.lanes, " + threadIdx.x / ", f_.lanes, ";"));
         Line(StrCat("const bool active = place < ", f_.space.Rows(), ";"));
-        Line(StrCat("const ", count, " row = active ? place : 0;"));
+        Line(StrCat("[[maybe_unused]] const ", count, " row = active ? place : 0;"));
         break;
       case RowForm::kBlock:
         Line("const u32 lane = threadIdx.x;");
         Line("[[maybe_unused]] constexpr bool active = true;");
-        Line(StrCat("const ", count, " row = blockIdx.x;"));
+        Line(StrCat("[[maybe_unused]] const ", count, " row = blockIdx.x;"));
         break;
       case RowForm::kColumns:
         Line(StrCat("const u32 lane = threadIdx.x / ", f_.columns, ";"));
         Line(StrCat("const ", count, " column = static_cast<", count, ">(blockIdx.x % ",
                     f_.column_blocks, ") * ", f_.columns, " + threadIdx.x % ", f_.columns, ";"));
         Line(StrCat("const bool active = column < ", f_.space.outer.back().size, ";"));
-        Line(StrCat("const ", count, " row = static_cast<", count, ">(blockIdx.x / ",
-                    f_.column_blocks, ") * ", f_.space.outer.back().size,
+        Line(StrCat("[[maybe_unused]] const ", count, " row = static_cast<", count,
+                    ">(blockIdx.x / ", f_.column_blocks, ") * ", f_.space.outer.back().size,
                     " + (active ? column : 0);"));
         break;
     }

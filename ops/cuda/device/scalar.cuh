@@ -319,21 +319,29 @@ __device__ inline bool IsAligned(const void* address, u32 bytes) {
 
 template <int kCount, typename T>
 __device__ inline Pack<T, kCount> Load(const T* from, bool aligned) {
-  if (kCount == 1 || aligned) return *reinterpret_cast<const Pack<T, kCount>*>(from);
-  Pack<T, kCount> pack;
+  if constexpr (kCount == 1) {
+    return {{*from}};
+  } else {
+    if (aligned) return *reinterpret_cast<const Pack<T, kCount>*>(from);
+    Pack<T, kCount> pack;
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) pack.at[i] = from[i];
-  return pack;
+    for (int i = 0; i < kCount; ++i) pack.at[i] = from[i];
+    return pack;
+  }
 }
 
 template <int kCount, typename T>
 __device__ inline void Store(T* to, const Pack<T, kCount>& pack, bool aligned) {
-  if (kCount == 1 || aligned) {
-    *reinterpret_cast<Pack<T, kCount>*>(to) = pack;
-    return;
-  }
+  if constexpr (kCount == 1) {
+    *to = pack.at[0];
+  } else {
+    if (aligned) {
+      *reinterpret_cast<Pack<T, kCount>*>(to) = pack;
+      return;
+    }
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) to[i] = pack.at[i];
+    for (int i = 0; i < kCount; ++i) to[i] = pack.at[i];
+  }
 }
 
 }  // namespace millrace
