@@ -80,7 +80,7 @@ absl::Status BoundDevices::BindCuda(const std::string& name, const DeviceSpec& s
     MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<CudaCompiler> compiler, CreateNvrtcCompiler());
     const std::string folder = KernelCacheFolder();
     if (!folder.empty()) compiler = CacheOnDisk(std::move(compiler), folder);
-    cuda_kernels_ = CreateCudaKernelLibrary(std::move(compiler));
+    cuda_kernels_ = CreateCudaKernelLibrary({.compiler = std::move(compiler)});
   }
   CudaDeviceOptions options;
   options.name = name;

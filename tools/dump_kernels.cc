@@ -55,11 +55,13 @@ class KernelDump {
     const Node& node = graph.node(launch.node);
     StrAppend(&launches_, node.name, " (", node.op, ", ", launch.variant, ")\n");
     const std::optional<CudaWork> work = CudaWorkFor(QueryFor(graph, launch.node), launch.variant);
-    if (!work.has_value()) {
-      StrAppend(&launches_, "  a library's kernel\n");
-      return;
-    }
+    if (!work.has_value()) return;  // of another target
     for (const CudaLaunch& each : work->launches) {
+      if (each.matmul.has_value()) {
+        StrAppend(&launches_, "  cublasLtMatmul ", each.matmul->m, " x ", each.matmul->k, " x ",
+                  each.matmul->n, "\n");
+        continue;
+      }
       StrAppend(&launches_, "  ", each.function, " <<<", each.blocks, ", ", each.threads, ">>>\n");
       sources_.emplace(each.function, each.source);
     }

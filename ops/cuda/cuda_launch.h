@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "graph/target.h"
+#include "ops/cuda/cuda_matmul.h"
 
 namespace millrace {
 
@@ -23,6 +24,7 @@ struct CudaParam {
   int64_t offset_bytes = 0;  // kScratch only
   int64_t size_bytes = 0;    // from there on; the function touches nothing beyond
   bool reads = true, writes = false;
+  bool operator==(const CudaParam&) const = default;
 };
 
 struct CudaLaunch {
@@ -30,6 +32,7 @@ struct CudaLaunch {
   std::string source;    // what defines it; includes headers of ops/cuda/device
   uint32_t blocks = 1, threads = 1;
   std::vector<CudaParam> params;
+  std::optional<CudaMatMul> matmul = {};  // there: a library's call; no source, no shape
   bool copies = false;  // params[1] becomes params[0]: nothing to do where they are one place
 };
 

@@ -41,6 +41,7 @@ std::span<const CudaFamily> CudaFamilies() {
       CudaMoveFamily(),
       CudaOptimizerFamily(),
       CudaPoolFamily(),
+      CudaLibraryMatMulFamily(),
       CudaGatherFamily(),
       CudaRandomFamily(),
       CudaContractionFamily(),

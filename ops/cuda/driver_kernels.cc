@@ -6,6 +6,7 @@
 
 #include "graph/assert.h"
 #include "graph/strings.h"
+#include "ops/cuda/cublaslt_matmul.h"
 #include "ops/cuda/cuda_target.h"
 #include "ops/kernel_query.h"
 #include "runtime/cuda/cuda_device.h"
@@ -48,24 +49,24 @@ class LoadedFunction {
   CUfunction function_ = nullptr;
 };
 
-CUdeviceptr AddressOf(const CudaParam& param, const KernelArgs& args) {
-  const auto address = [](void* p) { return reinterpret_cast<CUdeviceptr>(p); };
+void* AddressOf(const CudaParam& param, const KernelArgs& args) {
   switch (param.kind) {
     case CudaParam::Kind::kInput:
-      return address(args.inputs[param.index]);
+      return args.inputs[param.index];
     case CudaParam::Kind::kOutput:
-      return address(args.outputs[param.index]);
+      return args.outputs[param.index];
     default:
-      return address(args.scratch) + static_cast<CUdeviceptr>(param.offset_bytes);
+      return static_cast<std::byte*>(args.scratch) + param.offset_bytes;
   }
 }
 
 // One launch, with room for its parameters.
 struct ReadyLaunch {
   CudaLaunch launch;
-  std::shared_ptr<LoadedFunction> loaded;
-  std::vector<CUdeviceptr> addresses;
-  std::vector<void*> values;  // points into `addresses`
+  std::shared_ptr<LoadedFunction> loaded;  // or
+  std::unique_ptr<CublasLtMatMul> matmul;
+  std::vector<void*> addresses = {};
+  std::vector<void*> values = {};  // points into `addresses`
 };
 
 class CudaKernel final : public Kernel {
@@ -73,7 +74,7 @@ class CudaKernel final : public Kernel {
   explicit CudaKernel(std::vector<ReadyLaunch> launches) : launches_(std::move(launches)) {
     for (ReadyLaunch& ready : launches_) {
       ready.addresses.resize(ready.launch.params.size());
-      for (CUdeviceptr& each : ready.addresses) ready.values.push_back(&each);
+      for (void*& each : ready.addresses) ready.values.push_back(&each);
       ready.launch.source.clear();  // it served its purpose
     }
   }
@@ -85,6 +86,10 @@ class CudaKernel final : public Kernel {
         ready.addresses[i] = AddressOf(launch.params[i], args);
       }
       if (launch.copies && ready.addresses[0] == ready.addresses[1]) continue;
+      if (ready.matmul != nullptr) {
+        MILLRACE_RETURN_IF_ERROR(ready.matmul->Run(ready.addresses, args.native_stream));
+        continue;
+      }
       const CUresult r = ready.loaded->driver().LaunchKernel(
           ready.loaded->function(), launch.blocks, 1, 1, launch.threads, 1, 1, 0,
           static_cast<CUstream>(args.native_stream), ready.values.data(), nullptr);
@@ -121,8 +126,7 @@ bool AllDense(const std::vector<OperandLayout>& operands,
 
 class CudaKernelLibrary final : public KernelLibrary {
  public:
-  explicit CudaKernelLibrary(std::unique_ptr<CudaCompiler> compiler)
-      : compiler_(std::move(compiler)) {}
+  explicit CudaKernelLibrary(CudaLibraries libraries) : libraries_(std::move(libraries)) {}
 
   absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelRequest& request) override {
     MILLRACE_CHECK(request.device != nullptr && request.device->kind() == "cuda");
@@ -140,34 +144,54 @@ class CudaKernelLibrary final : public KernelLibrary {
     }
     std::vector<ReadyLaunch> launches;
     for (CudaLaunch& launch : work->launches) {
-      MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<LoadedFunction> loaded,
-                                Find(*request.device, launch));
-      launches.push_back({std::move(launch), std::move(loaded), {}, {}});
+      ReadyLaunch& ready = launches.emplace_back();
+      if (launch.matmul.has_value()) {
+        MILLRACE_ASSIGN_OR_RETURN(ready.matmul, PrepareMatMul(*request.device, *launch.matmul));
+      } else {
+        MILLRACE_ASSIGN_OR_RETURN(ready.loaded, Find(*request.device, launch));
+      }
+      ready.launch = std::move(launch);
     }
     return std::make_unique<CudaKernel>(std::move(launches));
   }
 
  private:
+  absl::StatusOr<std::unique_ptr<CublasLtMatMul>> PrepareMatMul(Device& device,
+                                                                const CudaMatMul& call) {
+    if (libraries_.cublaslt == nullptr) {
+      MILLRACE_ASSIGN_OR_RETURN(libraries_.cublaslt, LoadCublasLt());
+    }
+    std::weak_ptr<CublasLtHandle>& known = handles_[&device];
+    std::shared_ptr<CublasLtHandle> handle = known.lock();
+    if (handle == nullptr) {
+      MILLRACE_ASSIGN_OR_RETURN(handle, CublasLtHandle::Create(*libraries_.cublaslt, device));
+      known = handle;
+    }
+    MILLRACE_RETURN_IF_ERROR(MakeCudaDeviceCurrent(device));
+    return CublasLtMatMul::Prepare(std::move(handle), call);
+  }
+
   // Loaded before and still in use, or compiled and loaded now.
   absl::StatusOr<std::shared_ptr<LoadedFunction>> Find(Device& device, const CudaLaunch& launch) {
     std::weak_ptr<LoadedFunction>& known = loaded_[{&device, launch.function}];
     if (std::shared_ptr<LoadedFunction> loaded = known.lock()) return loaded;
     MILLRACE_ASSIGN_OR_RETURN(const int sm, SmVersionOfCudaDevice(device));
-    MILLRACE_ASSIGN_OR_RETURN(const std::string image, compiler_->Compile(launch, sm));
+    MILLRACE_ASSIGN_OR_RETURN(const std::string image, libraries_.compiler->Compile(launch, sm));
     MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<LoadedFunction> loaded,
                               LoadedFunction::Load(device, image, launch.function));
     known = loaded;
     return loaded;
   }
 
-  const std::unique_ptr<CudaCompiler> compiler_;
+  CudaLibraries libraries_;
+  std::map<Device*, std::weak_ptr<CublasLtHandle>> handles_;
   std::map<std::pair<Device*, std::string>, std::weak_ptr<LoadedFunction>> loaded_;
 };
 
 }  // namespace
 
-std::unique_ptr<KernelLibrary> CreateCudaKernelLibrary(std::unique_ptr<CudaCompiler> compiler) {
-  return std::make_unique<CudaKernelLibrary>(std::move(compiler));
+std::unique_ptr<KernelLibrary> CreateCudaKernelLibrary(CudaLibraries libraries) {
+  return std::make_unique<CudaKernelLibrary>(std::move(libraries));
 }
 
 }  // namespace millrace

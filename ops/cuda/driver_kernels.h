@@ -10,8 +10,14 @@
 
 namespace millrace {
 
+struct CublasLtApi;  // cublaslt_api.h
+
+struct CudaLibraries {
+  std::unique_ptr<CudaCompiler> compiler;
+  const CublasLtApi* cublaslt = nullptr;  // null: the machine's, loaded when it is needed
+};
 // Kernels may outlive the library, but not the devices they were prepared for.
-std::unique_ptr<KernelLibrary> CreateCudaKernelLibrary(std::unique_ptr<CudaCompiler> compiler);
+std::unique_ptr<KernelLibrary> CreateCudaKernelLibrary(CudaLibraries libraries);
 
 }  // namespace millrace
 

@@ -60,6 +60,10 @@ std::optional<SimtCase> SimtCaseOf(const optest::OpCase& c, DType dtype) {
   return result;
 }
 
+bool IsLibraryWork(const CudaWork& work) {
+  return std::ranges::any_of(work.launches, [](const auto& l) { return l.matmul.has_value(); });
+}
+
 // The cases of some ops, with all that is offered for each.
 std::vector<SimtCase> CasesOf(size_t part, size_t parts) {
   std::vector<SimtCase> cases;
@@ -71,7 +75,7 @@ std::vector<SimtCase> CasesOf(size_t part, size_t parts) {
       if (!c.has_value()) continue;
       for (const KernelVariant& variant : CudaTarget().Variants(c->query)) {
         std::optional<CudaWork> work = CudaWorkFor(c->query, variant.name);
-        if (!work.has_value()) continue;
+        if (!work.has_value() || IsLibraryWork(*work)) continue;
         cases.push_back(*c);
         cases.back().variant = variant.name;
         cases.back().work = *std::move(work);
