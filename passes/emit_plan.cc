@@ -237,10 +237,7 @@ class Emitter {
     } else if (op->traits.control_flow != ControlFlow::kNone) {
       EmitCall(graph, id, op->traits.control_flow);
     } else if (op->traits.host_call || HasBoundedOperand(graph, node)) {
-      HostCall call{id, graph, {}, {}};
-      call.inputs = ReadInputs(graph, node, [](int) { return true; });
-      call.outputs = WriteOutputs(graph, node, /*host=*/true);
-      Append(std::move(call));
+      EmitHostCall(graph, id);
     } else {
       EmitLaunch(graph, id, *op);
     }
@@ -265,6 +262,23 @@ class Emitter {
     return slices;
   }
 
+  void EmitHostCall(int32_t graph, NodeId id) {
+    const Node& node = graphs_[graph]->node(id);
+    HostCall call{id, graph, {}, {}};
+    call.inputs = ReadInputs(graph, node, [](int) { return true; });
+    call.outputs = WriteOutputs(graph, node, /*host=*/true);
+    std::vector<Copy> copies;  // to where a body's result must be
+    for (size_t k = 0; k < call.outputs.size(); ++k) {
+      SliceId& out = call.outputs[k];
+      if (on_cpu_ || !out.valid() || InHost(out)) continue;
+      const ValueRef ref{graph, node.outputs[k]};
+      const SliceId host = HomeOf(ref).slice[kHost] = NewPlace(ref, kHost);
+      copies.push_back({host, std::exchange(out, host)});
+    }
+    Append(std::move(call));
+    for (Copy& copy : copies) Append(std::move(copy));
+  }
+
   void EmitLaunch(int32_t graph, NodeId id, const OpDef& op) {
     const Node& node = graphs_[graph]->node(id);
     const KernelVariant* variant =
@@ -274,6 +288,7 @@ class Emitter {
       ++unsupported_[node.op];
       return;
     }
+    if (variant->on_host) return EmitHostCall(graph, id);
     Launch launch{id, graph, variant->name, {}, {}, SliceId()};
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       launch.inputs.push_back(ReadOperand({graph, node.inputs[i]}, i, *variant, op.traits));

@@ -6,10 +6,14 @@
 #include "graph/strings.h"
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/cpu/cpu_target.h"
+#include "ops/cuda/cuda_target.h"
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/cpu/host_machine.h"
 #include "tools/plan_devices.h"
 #ifdef MILLRACE_HAVE_CUDA
+#include "ops/cuda/driver_kernels.h"
+#include "ops/cuda/nvrtc_compiler.h"
+#include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/cuda_driver.h"
 #endif
 
@@ -17,8 +21,13 @@ namespace millrace {
 namespace {
 
 absl::Status NoKernels(std::string_view device_kind) {
+#ifdef MILLRACE_HAVE_CUDA
+  constexpr std::string_view kKinds = "cpu, cuda";
+#else
+  constexpr std::string_view kKinds = "cpu";
+#endif
   return UsageError(
-      StrCat("this build has no kernels for ", device_kind, " devices; it has them for: cpu"));
+      StrCat("this build has no kernels for ", device_kind, " devices; it has them for: ", kKinds));
 }
 
 }  // namespace
@@ -29,6 +38,7 @@ absl::StatusOr<MachineSpec> LoadMachineOrDetect(const std::string& path, int cpu
 }
 
 absl::StatusOr<std::unique_ptr<Target>> MakeTarget(std::string_view device_kind, int max_threads) {
+  if (device_kind == "cuda") return std::make_unique<CudaTarget>();
   if (device_kind != "cpu") return NoKernels(device_kind);
   return std::make_unique<CpuTarget>(std::max(max_threads, kDefaultMaxTeam));
 }
@@ -51,6 +61,49 @@ absl::StatusOr<std::vector<CudaDevice>> ListCudaDevices() {
 #endif
 }
 
+absl::Status BoundDevices::BindCpu(const std::string& name, const DeviceSpec& spec,
+                                   const std::string& offload_directory) {
+  devices_.push_back(CreateCpuDevice(
+      {.name = name, .memory_bytes = spec.memory_bytes, .offload_directory = offload_directory}));
+  table_[name] = {.device = devices_.back().get(),
+                  .kernels = cpu_kernels_.get(),
+                  .host_kernels = reference_kernels_.get()};
+  return absl::OkStatus();
+}
+
+#ifdef MILLRACE_HAVE_CUDA
+
+absl::Status BoundDevices::BindCuda(const std::string& name, const DeviceSpec& spec, int index,
+                                    const std::string& offload_directory) {
+  MILLRACE_ASSIGN_OR_RETURN(const CudaDriver* driver, LoadCudaDriver());
+  if (cuda_kernels_ == nullptr) {
+    MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<CudaCompiler> compiler, CreateNvrtcCompiler());
+    const std::string folder = KernelCacheFolder();
+    if (!folder.empty()) compiler = CacheOnDisk(std::move(compiler), folder);
+    cuda_kernels_ = CreateCudaKernelLibrary({.compiler = std::move(compiler)});
+  }
+  CudaDeviceOptions options;
+  options.name = name;
+  options.ordinal = index;
+  options.memory_bytes = spec.memory_bytes;
+  options.offload_directory = offload_directory;
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, CreateCudaDevice(*driver, options));
+  devices_.push_back(std::move(device));
+  table_[name] = {.device = devices_.back().get(),
+                  .kernels = cuda_kernels_.get(),
+                  .host_kernels = reference_kernels_.get()};
+  return absl::OkStatus();
+}
+
+#else
+
+absl::Status BoundDevices::BindCuda(const std::string&, const DeviceSpec&, int,
+                                    const std::string&) {
+  return NoKernels("cuda");
+}
+
+#endif
+
 absl::StatusOr<BoundDevices> BoundDevices::Bind(const PlanBundle& plan, const MachineSpec& machine,
                                                 const std::string& offload_directory) {
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> names, AllDeviceNames(plan));
@@ -60,15 +113,12 @@ absl::StatusOr<BoundDevices> BoundDevices::Bind(const PlanBundle& plan, const Ma
   bound.communicator_ = CreateInProcessCommunicator();
   for (const std::string& name : names) {
     MILLRACE_ASSIGN_OR_RETURN(const auto device, ParseDeviceName(name));
-    if (device.first != "cpu") return NoKernels(device.first);
-    MILLRACE_ASSIGN_OR_RETURN(const DeviceLocation location,
-                              FindDevice(machine, device.first, device.second));
-    bound.devices_.push_back(CreateCpuDevice({.name = name,
-                                              .memory_bytes = location.spec->memory_bytes,
-                                              .offload_directory = offload_directory}));
-    bound.table_[name] = {.device = bound.devices_.back().get(),
-                          .kernels = bound.cpu_kernels_.get(),
-                          .host_kernels = bound.reference_kernels_.get()};
+    const auto& [kind, index] = device;
+    if (kind != "cpu" && kind != "cuda") return NoKernels(kind);
+    MILLRACE_ASSIGN_OR_RETURN(const DeviceLocation location, FindDevice(machine, kind, index));
+    MILLRACE_RETURN_IF_ERROR(kind == "cpu"
+                                 ? bound.BindCpu(name, *location.spec, offload_directory)
+                                 : bound.BindCuda(name, *location.spec, index, offload_directory));
   }
   return bound;
 }

@@ -52,9 +52,13 @@ class BoundDevices {
 
  private:
   BoundDevices() = default;
+  absl::Status BindCpu(const std::string& name, const DeviceSpec& spec,
+                       const std::string& offload_directory);
+  absl::Status BindCuda(const std::string& name, const DeviceSpec& spec, int index,
+                        const std::string& offload_directory);
 
   std::vector<std::unique_ptr<Device>> devices_;
-  std::unique_ptr<KernelLibrary> cpu_kernels_, reference_kernels_;
+  std::unique_ptr<KernelLibrary> cpu_kernels_, reference_kernels_, cuda_kernels_;
   std::unique_ptr<Communicator> communicator_;
   DeviceTable table_;
 };

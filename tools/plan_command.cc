@@ -9,6 +9,7 @@
 #include "tools/command.h"
 #include "tools/compile.h"
 #include "tools/dot.h"
+#include "tools/dump_kernels.h"
 #include "tools/interrupt.h"
 #include "tools/output.h"
 #include "tools/plan_summary.h"
@@ -22,7 +23,7 @@ namespace {
 
 struct PlanOptions {
   PlanningOptions planning;
-  std::string output;
+  std::string output, dump_kernels;
   bool text = false, dot = false, json = false;
 };
 
@@ -41,6 +42,10 @@ absl::Status RunPlan(const PlanOptions& options) {
     MILLRACE_ASSIGN_OR_RETURN(result.plan.graph,
                               SaveWeightsBeside(result.plan.graph, options.output));
     MILLRACE_RETURN_IF_ERROR(SavePlan(result.plan, options.output));
+  }
+  if (!options.dump_kernels.empty()) {
+    MILLRACE_RETURN_IF_ERROR(
+        Annotate(DumpKernels(result.plan, options.dump_kernels), "--dump-kernels"));
   }
   if (options.text) {
     Print(ToText(result.plan));
@@ -63,6 +68,8 @@ void DeclareOptions(OptionList& list, PlanOptions& options) {
   list.RequiredText("graph", "FILE", options.planning.file, "Graph");
   list.Text("-o,--output", "FILE", options.output, "Write the plan here");
   AddPlanningOptions(list, options.planning);
+  list.Text("--dump-kernels", "DIR", options.dump_kernels,
+            "Write the sources of its kernels here; cuda devices only");
   list.Flag("--text", options.text, "Print the whole plan");
   list.Flag("--dot", options.dot, "Print it for Graphviz");
   list.Flag("--json", options.json, "Print the summary as JSON");

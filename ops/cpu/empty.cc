@@ -37,14 +37,6 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelRequest&) {
 
 }  // namespace
 
-bool GivesNothing(const NodeQuery& query) {
-  const OpDef* op = FindOp(query.op);
-  if (op == nullptr || op->traits.has_effects || op->traits.host_call) return false;
-  return std::all_of(query.outputs.begin(), query.outputs.end(), [](const auto& type) {
-    return !type.has_value() || NumElements(type->shape) == 0;
-  });
-}
-
 KernelFamily EmptyFamily() { return {"empty", Match, Prepare}; }
 
 }  // namespace millrace

@@ -12,6 +12,7 @@
 
 #include "graph/status.h"
 #include "graph/target.h"
+#include "ops/kernel_query.h"
 #include "runtime/kernel.h"
 
 namespace millrace {
@@ -30,27 +31,6 @@ struct KernelFamily {
 
 // Best first; the reference is last.
 std::span<const KernelFamily> CpuKernelFamilies();
-
-// The query with the op's attribute defaults filled in, once its types are what the op's rules
-// give: families take both for granted. (Where the rules need the data of host operands, the
-// families of these ops check what they rely on.) BadInputError otherwise.
-absl::StatusOr<NodeQuery> NormalizeQuery(const NodeQuery& query);
-
-// A variant over dense operands with the work the op declares.
-KernelVariant DenseVariant(const NodeQuery& query, std::string name);
-
-// No result has an element (empty.cc).
-bool GivesNothing(const NodeQuery& query);
-
-// Operand i is there.
-inline bool HasInput(const NodeQuery& query, size_t i) {
-  return i < query.inputs.size() && query.inputs[i].has_value();
-}
-inline bool HasOutput(const NodeQuery& query, size_t i) {
-  return i < query.outputs.size() && query.outputs[i].has_value();
-}
-// All operands that are there have element type `dtype`.
-bool AllOf(const NodeQuery& query, DType dtype);
 
 }  // namespace millrace
 

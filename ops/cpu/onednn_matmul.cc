@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "ops/cpu/matmul_spec.h"
+#include "ops/matmul_spec.h"
 #include "ops/cpu/onednn_families.h"
 #include "ops/cpu/onednn_primitive.h"
 #include "ops/cpu/team.h"

@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "graph/strings.h"
-#include "ops/cpu/matmul_spec.h"
+#include "ops/matmul_spec.h"
 #include "ops/cpu/onednn_families.h"
 #include "ops/cpu/onednn_primitive.h"
 #include "ops/cpu/team.h"

@@ -175,7 +175,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "ops/cpu/kernel_families.h"
-#include "ops/cpu/matmul_spec.h"
+#include "ops/matmul_spec.h"
 #include "ops/cpu/simd_dispatch.h"
 
 namespace millrace {

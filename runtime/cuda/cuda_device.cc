@@ -134,6 +134,20 @@ absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(const CudaDriver& drive
 
 absl::Status MakeCudaDeviceCurrent(Device& device) { return ContextOf(device).Enter(); }
 
+const CudaDriver& DriverOfCudaDevice(Device& device) { return ContextOf(device).driver(); }
+
+absl::StatusOr<int> SmVersionOfCudaDevice(Device& device) {
+  const CudaContext& context = ContextOf(device);
+  int major = 0, minor = 0;
+  for (const auto& [attribute, value] :
+       {std::pair(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major),
+        std::pair(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor)}) {
+    const CUresult r = context.driver().DeviceGetAttribute(value, attribute, context.device());
+    if (r != CUDA_SUCCESS) return context.Error(r, "asking for the compute capability");
+  }
+  return major * 10 + minor;
+}
+
 absl::StatusOr<bool> EnablePeerAccess(Device& one, Device& other) {
   const CudaContext& a = ContextOf(one);
   const CudaContext& b = ContextOf(other);

@@ -32,6 +32,10 @@ absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(const CudaDriver& drive
 // or a CUDA library itself: kernel libraries, communicators. A stream does it before each launch.
 absl::Status MakeCudaDeviceCurrent(Device& device);
 
+// The driver that a cuda device was made with, and its GPU's compute capability: 90 for sm_90.
+const CudaDriver& DriverOfCudaDevice(Device& device);
+absl::StatusOr<int> SmVersionOfCudaDevice(Device& device);
+
 // Lets the GPU of one cuda device reach the memory of another's directly (NVLink or PCIe), both
 // ways; without it the driver copies by way of the host. True: they do; false: the machine cannot.
 absl::StatusOr<bool> EnablePeerAccess(Device& one, Device& other);

@@ -10,7 +10,10 @@ CUresult ModuleLoadData(CUmodule* module, const void* image) {
   constexpr char kEntry[] = "ModuleLoadData";
   return EnterContext(kEntry, [&](State& state, Scheduler::Lock&, int device) {
     if (auto forbidden = state.ForbiddenInCapture(kEntry)) return *forbidden;
-    if (image != CudaSim::ModuleImage()) return CUDA_ERROR_INVALID_IMAGE;
+    const auto* expected = static_cast<const char*>(CudaSim::ModuleImage());
+    if (std::strncmp(static_cast<const char*>(image), expected, std::strlen(expected)) != 0) {
+      return CUDA_ERROR_INVALID_IMAGE;
+    }
     Module loaded;
     loaded.device = device;
     *module = state.modules.Add(std::move(loaded));

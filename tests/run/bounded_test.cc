@@ -186,7 +186,8 @@ TEST(Bounded, SizesThatDoNotFitAreErrorsOfTheRun) {
   ASSERT_TRUE(graph.ok()) << graph.status();
   const auto results = RunGraph(*graph, {{{"x", X()}, {"k", Tensor::Zeros({DType::kI64, {6}})}}});
   EXPECT_EQ(ExitCode(results.status()), 3);
-  EXPECT_THAT(std::string(results.status().message()), HasSubstr("do not broadcast: dims 3 and 6 differ"));
+  EXPECT_THAT(std::string(results.status().message()),
+              HasSubstr("do not broadcast: dims 3 and 6 differ"));
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 
 #include "graph/builder.h"
 #include "graph/strings.h"
-#include "ops/infer.h"
 #include "ops/evaluate_graph.h"
+#include "ops/infer.h"
 #include "tests/run/run_graph.h"
 
 namespace millrace {

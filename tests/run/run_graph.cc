@@ -9,22 +9,26 @@
 #include "graph/text.h"
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/cpu/cpu_target.h"
+#include "ops/evaluate_graph.h"
 #include "ops/infer.h"
 #include "ops/op_def.h"
 #include "passes/pipeline.h"
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/session.h"
-#include "ops/evaluate_graph.h"
 #ifdef MILLRACE_HAVE_CUDA
+#include "ops/cuda/cuda_target.h"
+#include "ops/cuda/driver_kernels.h"
 #include "runtime/cuda/cuda_device.h"
+#include "tests/cuda_sim/cublaslt_recorder.h"
 #include "tests/cuda_sim/cuda_sim.h"
 #include "tests/cuda_sim/sim_kernels.h"
+#include "tests/cuda_sim/simt_compiler.h"
 #endif
 
 namespace millrace {
 namespace {
 
-constexpr int64_t kDeviceBytes = 1 << 24;
+constexpr int64_t kDeviceBytes = 1 << 26;
 constexpr int kSeeds = 6;
 
 MachineSpec TestMachine() {
@@ -57,8 +61,15 @@ class Backend {
     CudaSimOptions sim_options;
     sim_options.seed = options.seed;
     sim_ = std::make_unique<CudaSim>(sim_options);
-    kernels_ = CreateSimKernelLibrary(*sim_);
-    target_ = std::make_unique<SimTarget>();
+    if (options.own_kernels) {
+      recorder_ = std::make_unique<CublasLtRecorder>(*sim_);
+      kernels_ = CreateCudaKernelLibrary(
+          {.compiler = CreateSimtCompiler(*sim_), .cublaslt = &recorder_->api()});
+      target_ = std::make_unique<CudaTarget>();
+    } else {
+      kernels_ = CreateSimKernelLibrary(*sim_);
+      target_ = std::make_unique<SimTarget>();
+    }
     CudaDeviceOptions device_options;
     device_options.name = "cuda:0";
     device_options.memory_bytes = kDeviceBytes;
@@ -70,6 +81,12 @@ class Backend {
   }
 
   const Target& target() const { return *target_; }
+  std::vector<std::string> products() const {
+#ifdef MILLRACE_HAVE_CUDA
+    if (recorder_ != nullptr) return recorder_->calls();
+#endif
+    return {};
+  }
   DeviceTable table() const {
     return {{std::string(device_->name()), {device_.get(), kernels_.get(), host_kernels_.get()}}};
   }
@@ -77,6 +94,7 @@ class Backend {
  private:
 #ifdef MILLRACE_HAVE_CUDA
   std::unique_ptr<CudaSim> sim_;
+  std::unique_ptr<CublasLtRecorder> recorder_;
 #endif
   std::unique_ptr<KernelLibrary> kernels_, host_kernels_;
   std::unique_ptr<Target> target_;
@@ -136,6 +154,7 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> RunGraph(const Graph& graph,
       outputs.push_back(std::move(output));
     }
   }
+  if (options.products != nullptr) *options.products = backend.products();
   if (options.times != nullptr) *options.times = TimeByNode(tracer);
   return results;
 }

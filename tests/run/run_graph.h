@@ -21,8 +21,10 @@ absl::StatusOr<Graph> TypedGraph(std::string_view text);
 
 struct RunOptions {
   std::string device_kind = "cpu";  // "cuda": on the simulated driver, where it is built
+  bool own_kernels = false;         // cuda: those of ops/cuda, by the SIMT shim; else references
   uint64_t seed = 0;                // of the order of the simulated GPU's work
   ScheduleGoal schedule = ScheduleGoal::kTime;
+  std::vector<std::string>* products = nullptr;  // own kernels: calls of cuBLASLt, where wanted
   std::vector<NodeTime>* times = nullptr;  // of all steps, by node, where wanted
 };
 

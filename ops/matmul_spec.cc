@@ -1,9 +1,9 @@
-#include "ops/cpu/matmul_spec.h"
+#include "ops/matmul_spec.h"
 
 #include <algorithm>
 
 #include "ops/broadcast.h"
-#include "ops/cpu/kernel_family.h"
+#include "ops/kernel_query.h"
 
 namespace millrace {
 namespace {

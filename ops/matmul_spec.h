@@ -1,6 +1,6 @@
 // MatMul and Gemm as one thing: out[batch] = alpha op(A)[batch] op(B)[batch] + beta C, on matrices.
-#ifndef MILLRACE_OPS_CPU_MATMUL_SPEC_H_
-#define MILLRACE_OPS_CPU_MATMUL_SPEC_H_
+#ifndef MILLRACE_OPS_MATMUL_SPEC_H_
+#define MILLRACE_OPS_MATMUL_SPEC_H_
 
 #include <optional>
 
@@ -32,4 +32,4 @@ std::optional<MatMulSpec> MatMulSpecOf(const NodeQuery& query);
 
 }  // namespace millrace
 
-#endif  // MILLRACE_OPS_CPU_MATMUL_SPEC_H_
+#endif  // MILLRACE_OPS_MATMUL_SPEC_H_
