@@ -21,6 +21,9 @@ struct ShardingChoice {
   // Of inputs, params and constants, Replicate or Shard on each axis. Those not here are
   // replicated; a constant may be had in other shardings too, at no cost.
   std::map<ValueId, Sharding> leaves = {};
+  // Of results that are turned into another sharding right after they come to be, before anybody
+  // reads them.
+  std::map<ValueId, Sharding> results = {};
   // What graph outputs are turned into, likewise. Those not here: as their node gives them, partial
   // sums summed up. (What a param is updated with gets the param's sharding.)
   std::map<ValueId, Sharding> outputs = {};
