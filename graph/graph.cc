@@ -67,6 +67,23 @@ std::vector<int64_t> Attrs::Ints(std::string_view name) const {
   return std::get<std::vector<int64_t>>(*v);
 }
 
+TensorType GlobalType(const Graph& graph, ValueId id) {
+  TensorType type = graph.value(id).type;
+  if (!graph.local_types) return type;
+  const auto sharding = graph.shardings.find(id);
+  if (sharding == graph.shardings.end()) return type;
+  // What does not fit the mesh or the type is the verifier's to report.
+  const size_t axes = std::min(sharding->second.axes.size(), graph.mesh.axes.size());
+  for (size_t axis = 0; axis < axes; ++axis) {
+    const AxisSharding& along = sharding->second.axes[axis];
+    if (along.kind != AxisSharding::Kind::kShard) continue;
+    if (along.dim < 0 || along.dim >= type.shape.rank()) continue;
+    int64_t& dim = type.shape[along.dim];
+    if (__builtin_mul_overflow(dim, graph.mesh.axes[axis].size, &dim)) dim = kMaxBytes + 1;
+  }
+  return type;
+}
+
 std::optional<Tensor> ConstantTensor(const Graph& graph, ValueId id) {
   const Value& value = graph.value(id);
   if (value.kind != ValueKind::kConstant || value.data < 0) return std::nullopt;
@@ -74,6 +91,7 @@ std::optional<Tensor> ConstantTensor(const Graph& graph, ValueId id) {
   switch (source.kind) {
     case DataSource::Kind::kInline:
     case DataSource::Kind::kBase64:
+      if (source.tensor.type() != value.type) return std::nullopt;
       return source.tensor;
     case DataSource::Kind::kSplat: {
       absl::StatusOr<Tensor> full = Tensor::Allocate(value.type);

@@ -153,6 +153,11 @@ struct Graph {
   std::vector<Symbol> symbols;
   std::vector<WeightFile> weight_files;
   Mesh mesh;  // empty: one device
+  // Types are those of one device's part, comm.* nodes move data between devices, and `shardings`
+  // of inputs, params, constants and outputs say how the parts make the whole: a global dim is the
+  // local one times the sizes of the axes that shard it, the mesh's first axis outermost. Data of
+  // params and constants are those of the whole.
+  bool local_types = false;
 
   std::vector<Value> values;
   std::vector<Node> nodes;  // in a topological order
@@ -181,7 +186,12 @@ struct Subgraph {
   Graph graph;
 };
 
-// The tensor of a constant whose data are inline, base64 or splat (expanded); nullopt otherwise.
+// The type of the whole of a value: its own, unless the graph has local types and shards it. Sizes
+// that overflow are kMaxBytes + 1, which no type may have.
+TensorType GlobalType(const Graph& graph, ValueId value);
+
+// The tensor of a constant whose data are inline, base64 or splat (expanded); nullopt otherwise,
+// and where each device holds another part of it.
 std::optional<Tensor> ConstantTensor(const Graph& graph, ValueId value);
 
 // For each value the nodes that read it, in node order, each node once per use. O(nodes + uses).

@@ -36,7 +36,8 @@ enum GraphKey {
   kSymbols,
   kParams,
   kUpdates,
-  kLastOuterKey = kUpdates,
+  kLocalTypes,
+  kLastOuterKey = kLocalTypes,
   kName,
   kMesh,
   kWeights,
@@ -49,8 +50,9 @@ enum GraphKey {
   kNumGraphKeys
 };
 constexpr std::string_view kGraphKeys[kNumGraphKeys] = {
-    "format", "version", "producer", "opset",     "symbols", "params",  "updates",   "name",
-    "mesh",   "weights", "inputs",   "constants", "nodes",   "outputs", "shardings", "types"};
+    "format",    "version",     "producer", "opset",     "symbols", "params",
+    "updates",   "local_types", "name",     "mesh",      "weights", "inputs",
+    "constants", "nodes",       "outputs",  "shardings", "types"};
 
 // In the order in which they are written, which makes finding them quick.
 enum NodeKey {
@@ -111,6 +113,7 @@ class GraphReader {
       if (!Has(key)) reader_.Error(StrCat("key \"", kGraphKeys[key], "\" is missing"));
     }
     ReadHeader();
+    if (g_.local_types && Has(kShardings)) ReadShardingsByName(*members_[kShardings]);
     ReserveValues();
     if (Has(kInputs)) ReadValues(*members_[kInputs], ValueKind::kInput, g_.inputs);
     if (Has(kParams)) ReadValues(*members_[kParams], ValueKind::kParam, g_.params);
@@ -140,6 +143,7 @@ class GraphReader {
     if (Has(kProducer)) g_.producer = ReadProducer(*members_[kProducer]);
     if (Has(kOpset)) g_.opset = ReadOpset(*members_[kOpset]);
     if (Has(kMesh)) g_.mesh = ReadMesh(*members_[kMesh]);
+    if (Has(kLocalTypes)) g_.local_types = members_[kLocalTypes]->Bool().value_or(false);
     if (Has(kWeights)) g_.weight_files = ReadWeightFiles(*members_[kWeights]);
     for (const WeightFile& file : g_.weight_files) weight_keys_.insert(file.key);
     g_.extensions = ReadExtensions(reader_);
@@ -181,7 +185,11 @@ class GraphReader {
       if (m[kDoc].has_value()) {
         if (auto doc = m[kDoc]->String(1 << 20)) g_.docs[id] = *std::move(doc);
       }
-      if (m[kData].has_value() && has_data && value.typed) SetData(*m[kData], value);
+      if (m[kData].has_value() && has_data && value.typed) {
+        const auto sharding = sharding_by_name_.find(AbslView(*name));
+        if (sharding != sharding_by_name_.end()) g_.shardings[id] = sharding->second;
+        SetData(*m[kData], id);
+      }
     });
   }
 
@@ -195,8 +203,12 @@ class GraphReader {
     if (!type->dims.empty()) g_.symbolic_dims[id] = std::move(type->dims);
   }
 
-  void SetData(const JsonReader& reader, Value& value) {
-    std::optional<DataSource> data = ReadData(reader, value.type);
+  void SetData(const JsonReader& reader, ValueId id) {
+    const TensorType whole = GlobalType(g_, id);
+    if (!CheckedByteSize(whole).has_value()) {
+      return reader.Error(StrCat("the whole of it, ", ToString(whole), ", is not a possible size"));
+    }
+    std::optional<DataSource> data = ReadData(reader, whole);
     if (!data.has_value()) return;
     if (data->kind == DataSource::Kind::kFile && !weight_keys_.contains(data->file)) {
       if (!reader.IsCountedOnly()) {
@@ -206,7 +218,7 @@ class GraphReader {
                      DidYouMean(data->file, known));
       }
     }
-    value.data = static_cast<int32_t>(g_.data.size());
+    g_.value(id).data = static_cast<int32_t>(g_.data.size());
     g_.data.push_back(*std::move(data));
   }
 
@@ -404,6 +416,18 @@ class GraphReader {
     });
   }
 
+  // Before values are read: how much data there are of one depends on them. Faults are left to
+  // ReadShardings.
+  void ReadShardingsByName(const JsonReader& reader) {
+    if (!reader.IsObject()) return;
+    reader.ForEachMember([&](std::string_view name, const JsonReader& member) {
+      const std::optional<std::string> text = member.String(kMaxText, /*allow_empty=*/true);
+      if (!text.has_value()) return;
+      absl::StatusOr<Sharding> sharding = ParseSharding(*text, g_.mesh);
+      if (sharding.ok()) sharding_by_name_.insert_or_assign(std::string(name), *sharding);
+    });
+  }
+
   void ReadShardings(const JsonReader& reader) {
     reader.ForEachMember([&](std::string_view name, const JsonReader& member) {
       const std::optional<ValueId> id = names_.UseKey(name, member);
@@ -435,6 +459,7 @@ class GraphReader {
   std::optional<JsonReader> members_[kNumGraphKeys];
   ValueNames names_;
   absl::flat_hash_set<std::string> weight_keys_;
+  absl::flat_hash_map<std::string, Sharding> sharding_by_name_;  // of a graph with local types
   absl::flat_hash_map<absl::string_view, NodeId> nodes_;  // names lie in the document or in g_
   absl::flat_hash_map<std::string, int> suffixes_;        // tried last, by name
   std::vector<Uses> uses_;                                // by node

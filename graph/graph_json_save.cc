@@ -26,6 +26,7 @@ class GraphWriter {
     if (!g_.opset.empty()) WriteOpset();
     if (!g_.symbols.empty()) WriteSymbols();
     if (!g_.mesh.axes.empty()) AppendJsonString(&Key("mesh"), ToString(g_.mesh));
+    if (g_.local_types) Key("local_types") += "true";
     if (!g_.weight_files.empty()) WriteWeights();
     WriteValues("inputs", g_.inputs);
     if (!g_.params.empty()) WriteValues("params", g_.params);

@@ -181,7 +181,17 @@ class GraphParser {
     MILLRACE_ASSIGN_OR_RETURN(const ValueId id, NewValue(kind));
     MILLRACE_RETURN_IF_ERROR(lex_.Expect(":"));
     MILLRACE_RETURN_IF_ERROR(ParseType(id));
+    if (lex_.TakeWord("sharded")) MILLRACE_RETURN_IF_ERROR(ParseSharded(id));
     return id;
+  }
+
+  Status ParseSharded(ValueId id) {
+    const FilePosition position = lex_.token().position;
+    MILLRACE_ASSIGN_OR_RETURN(const std::string text, Quoted("a sharding, as \"data:0\""));
+    absl::StatusOr<Sharding> sharding = ParseSharding(text, g_.mesh);
+    if (!sharding.ok()) return lex_.ErrorAt(position, StdView(sharding.status().message()));
+    g_.shardings[id] = *std::move(sharding);
+    return absl::OkStatus();
   }
 
   // --- Lines ---
@@ -237,6 +247,7 @@ class GraphParser {
     absl::StatusOr<Mesh> mesh = ParseMesh(text);
     if (!mesh.ok()) return lex_.ErrorAt(position, StdView(mesh.status().message()));
     g_.mesh = *std::move(mesh);
+    g_.local_types = lex_.TakeWord("local");
     return absl::OkStatus();
   }
   Status ParseInput() {
@@ -277,12 +288,7 @@ class GraphParser {
   Status ParseShardingLine() {
     MILLRACE_ASSIGN_OR_RETURN(const ValueId id, KnownValue());
     MILLRACE_RETURN_IF_ERROR(lex_.Expect("="));
-    const FilePosition position = lex_.token().position;
-    MILLRACE_ASSIGN_OR_RETURN(const std::string text, Quoted("a sharding, as \"data:0\""));
-    absl::StatusOr<Sharding> sharding = ParseSharding(text, g_.mesh);
-    if (!sharding.ok()) return lex_.ErrorAt(position, StdView(sharding.status().message()));
-    g_.shardings[id] = *std::move(sharding);
-    return absl::OkStatus();
+    return ParseSharded(id);
   }
   Status ParseDoc() {
     MILLRACE_ASSIGN_OR_RETURN(const ValueId id, KnownValue());
@@ -303,7 +309,8 @@ class GraphParser {
   // --- Data ---
   Status ParseData(ValueId id) {
     MILLRACE_RETURN_IF_ERROR(lex_.Expect("="));
-    const TensorType type = g_.value(id).type;
+    const TensorType type = GlobalType(g_, id);
+    if (!CheckedByteSize(type).has_value()) return lex_.Error("the whole is no possible size");
     DataSource source;
     if (lex_.TakeWord("none")) {
       source.kind = DataSource::Kind::kNone;

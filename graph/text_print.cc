@@ -48,10 +48,10 @@ class Printer {
     Header();
     for (ValueId id : g_.inputs) Line(StrCat("input ", TypedName(id)));
     for (ValueId id : g_.params) {
-      Line(StrCat("param ", TypedName(id), g_.value(id).trainable ? " trainable" : "", " = ",
+      Line(StrCat("param ", LeafName(id), g_.value(id).trainable ? " trainable" : "", " = ",
                   DataText(id)));
     }
-    for (ValueId id : g_.constants) Line(StrCat("const ", TypedName(id), " = ", DataText(id)));
+    for (ValueId id : g_.constants) Line(StrCat("const ", LeafName(id), " = ", DataText(id)));
     for (const Node& node : g_.nodes) PrintNode(node);
     for (const Update& u : g_.updates)
       Line(StrCat("update ", Name(u.param), " <- ", Name(u.value)));
@@ -66,6 +66,13 @@ class Printer {
  private:
   void Line(std::string_view text) { StrAppend(&out_, indent_, text, "\n"); }
   std::string Name(ValueId id) const { return id.valid() ? NameText(g_.value(id).name) : "_"; }
+
+  // Of a param or constant; how it is sharded decides how much data there are of it.
+  std::string LeafName(ValueId id) const {
+    const auto sharding = g_.shardings.find(id);
+    if (!g_.local_types || sharding == g_.shardings.end()) return TypedName(id);
+    return StrCat(TypedName(id), " sharded ", QuoteText(ToString(sharding->second, g_.mesh)));
+  }
 
   std::string TypedName(ValueId id) const {
     if (!id.valid()) return "_";
@@ -92,7 +99,9 @@ class Printer {
       Line(StrCat("weights ", NameText(w.key), " = ", QuoteText(w.path),
                   w.sha256.empty() ? "" : StrCat(" sha256 ", QuoteText(w.sha256))));
     }
-    if (!g_.mesh.axes.empty()) Line(StrCat("mesh ", QuoteText(ToString(g_.mesh))));
+    if (!g_.mesh.axes.empty()) {
+      Line(StrCat("mesh ", QuoteText(ToString(g_.mesh)), g_.local_types ? " local" : ""));
+    }
   }
 
   std::string DataText(ValueId id) const {
@@ -180,7 +189,8 @@ class Printer {
       if (const auto it = g_.symbolic_dims.find(id); it != g_.symbolic_dims.end()) {
         Line(StrCat("dims ", Name(id), " = ", ListText(it->second, QuoteText)));
       }
-      if (const auto it = g_.shardings.find(id); it != g_.shardings.end()) {
+      const bool said = g_.local_types && g_.value(id).data >= 0;
+      if (const auto it = g_.shardings.find(id); it != g_.shardings.end() && !said) {
         Line(StrCat("sharding ", Name(id), " = ", QuoteText(ToString(it->second, g_.mesh))));
       }
       if (const auto it = g_.docs.find(id); it != g_.docs.end()) {

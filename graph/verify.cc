@@ -81,11 +81,12 @@ class Verifier {
   void CheckValues() {
     absl::flat_hash_set<absl::string_view> names;
     names.reserve(g_.values.size());
-    for (const Value& value : g_.values) {
+    for (size_t i = 0; i < g_.values.size(); ++i) {
+      const Value& value = g_.values[i];
       if (value.name.empty()) Report(value, "has no name");
       if (!names.insert(value.name).second) Report(value, "the name is used twice");
       CheckType(value);
-      CheckData(value);
+      CheckData(value, GlobalType(g_, ValueId(i)));
     }
     std::vector<uint8_t> listed(g_.values.size(), 0);
     CheckListed(g_.inputs, ValueKind::kInput, "inputs", listed);
@@ -126,7 +127,8 @@ class Verifier {
     }
   }
 
-  void CheckData(const Value& value) {
+  // `whole`: the type that its data must have.
+  void CheckData(const Value& value, const TensorType& whole) {
     const bool has_data = value.kind == ValueKind::kParam || value.kind == ValueKind::kConstant;
     if (!has_data) {
       if (value.data >= 0) Report(value, "only params and constants have data");
@@ -143,9 +145,9 @@ class Verifier {
         break;
       case DataSource::Kind::kInline:
       case DataSource::Kind::kBase64:
-        if (!source.tensor.has_data() || source.tensor.type() != value.type) {
+        if (!source.tensor.has_data() || source.tensor.type() != whole) {
           Report(value, StrCat("has data of type ", ToString(source.tensor.type()), ", not ",
-                               ToString(value.type)));
+                               ToString(whole)));
         }
         break;
       case DataSource::Kind::kSplat:

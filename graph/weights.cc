@@ -226,6 +226,7 @@ absl::StatusOr<Tensor> WeightStore::Get(ValueId id) {
   const Value& value = graph_->value(id);
   MILLRACE_CHECK(value.data >= 0);
   const DataSource& source = graph_->data_of(id);
+  const TensorType type = GlobalType(*graph_, id);
   const auto fetch = [&]() -> absl::StatusOr<Tensor> {
     switch (source.kind) {
       case DataSource::Kind::kNone:
@@ -238,17 +239,17 @@ absl::StatusOr<Tensor> WeightStore::Get(ValueId id) {
       case DataSource::Kind::kBase64:
         return source.tensor;
       case DataSource::Kind::kSplat:
-        return Expand(value.type, source.tensor);
+        return Expand(type, source.tensor);
       case DataSource::Kind::kInit:
-        return GenerateInit(value.type, source.init);
+        return GenerateInit(type, source.init);
     }
     return InternalError("unknown kind of data");
   };
   absl::StatusOr<Tensor> tensor = fetch();
   if (!tensor.ok()) return Annotate(tensor.status(), StrCat("'", value.name, "'"));
-  if (tensor->type() != value.type) {
+  if (tensor->type() != type) {
     return BadInputError(
-        StrCat("'", value.name, "' is declared ", ToString(value.type), ", but its data (",
+        StrCat("'", value.name, "' is declared ", ToString(type), ", but its data (",
                source.kind == DataSource::Kind::kFile
                    ? StrCat("tensor '", source.tensor_name, "' of file '", source.file, "'")
                    : std::string("inline"),
@@ -282,11 +283,13 @@ class WeightVerifier {
     for (size_t i = 0; i < ids.size(); ++i) {
       const Value& value = graph_.value(ids[i]);
       if (value.data < 0 || graph_.data_of(ids[i]).kind != DataSource::Kind::kFile) continue;
-      Check(value, graph_.data_of(ids[i]), StrCat(pointer_, "/", list, "/", i, "/data"));
+      Check(value, GlobalType(graph_, ids[i]), graph_.data_of(ids[i]),
+            StrCat(pointer_, "/", list, "/", i, "/data"));
     }
   }
 
-  void Check(const Value& value, const DataSource& source, std::string pointer) {
+  void Check(const Value& value, const TensorType& whole, const DataSource& source,
+             std::string pointer) {
     Diagnostic d;
     d.file = graph_.file;
     d.position = value.position;
@@ -301,10 +304,10 @@ class WeightVerifier {
     if (!type.has_value()) {
       d.message = StrCat("'", (*file)->path(), "' has no tensor '", source.tensor_name, "'");
       if (!diagnostics_.full()) d.hint = DidYouMean(source.tensor_name, (*file)->names());
-    } else if (*type != value.type) {
+    } else if (*type != whole) {
       d.message = StrCat("'", value.name, "' has another type than tensor '", source.tensor_name,
                          "' of '", (*file)->path(), "'");
-      d.expected = ToString(value.type);
+      d.expected = ToString(whole);
       d.found = ToString(*type);
     } else {
       return;

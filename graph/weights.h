@@ -18,7 +18,7 @@ class WeightStore {
  public:
   explicit WeightStore(const Graph& graph) : graph_(&graph) {}  // outlived by the graph
 
-  // The data of a param or constant: mapped, expanded or generated. Types must agree exactly, and a
+  // The data of a param or constant, whole (GlobalType): mapped, expanded or generated. Types must agree exactly, and a
   // weight file with a "sha256" must have that hash: BadInputError.
   absl::StatusOr<Tensor> Get(ValueId value);
 

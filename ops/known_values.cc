@@ -190,6 +190,9 @@ std::optional<KnownValues::Entry> KnownValues::WithoutInputs(ValueId id) {
 }
 
 KnownValues::Entry KnownValues::OfConstant(ValueId id) {
+  if (GlobalType(graph_, id) != graph_.value(id).type) {  // each device holds another part
+    return {Why::kNotComputable, id, {}};
+  }
   absl::StatusOr<Tensor> tensor = weights_.Get(id);
   if (tensor.ok()) return {Why::kKnown, id, *std::move(tensor)};
   failures_.emplace(id, StdView(tensor.status().message()));

@@ -38,7 +38,11 @@ namespace millrace {
   OP(CenterCropPadOp) \
   OP(ClipOp) \
   OP(Col2ImOp) \
+  OP(CommAllGatherOp) \
   OP(CommAllReduceOp) \
+  OP(CommAllToAllOp) \
+  OP(CommBroadcastOp) \
+  OP(CommReduceScatterOp) \
   OP(CompressOp) \
   OP(ConcatOp) \
   OP(ConstantOfShapeOp) \

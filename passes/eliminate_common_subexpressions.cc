@@ -28,6 +28,7 @@ std::string ConstantKey(const Graph& graph, ValueId id) {
   const DataSource& data = graph.data_of(id);
   const Tensor& tensor = data.tensor;
   if (!tensor.has_data() || tensor.size_bytes() > kMaxConstantBytes) return "";
+  if (GlobalType(graph, id) != graph.value(id).type) return "";  // each device has another part
   std::string key = StrCat(ToString(graph.value(id).type), tensor.shape().rank() == 0 ? "s" : "v");
   AppendBytes(tensor.bytes(), static_cast<size_t>(tensor.size_bytes()), key);
   return key;

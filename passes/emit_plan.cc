@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "graph/control_flow.h"
@@ -46,6 +47,10 @@ class Emitter {
         program_.streams.push_back(
             {StrCat("side", program_.streams.size()), StreamKind::kCompute, options.threads, 0});
       }
+    }
+    if (HasCollectives(graph)) {
+      comm_stream_ = StreamId(program_.streams.size());
+      program_.streams.push_back({"comm", StreamKind::kComm, 1, 0});
     }
     program_.buffers.push_back({"arena", MemorySpace::kDevice, 0});
     program_.buffers.push_back({"host", MemorySpace::kHost, 0});
@@ -121,8 +126,7 @@ class Emitter {
   }
   SliceId NewPlace(ValueRef ref, Space space, int64_t size_bytes, Layout layout) {
     allocations_.push_back({BufferId(space), size_bytes});
-    const SliceId slice =
-        NewSlice(ref, static_cast<int32_t>(allocations_.size() - 1), size_bytes);
+    const SliceId slice = NewSlice(ref, static_cast<int32_t>(allocations_.size() - 1), size_bytes);
     program_.slices[slice.index].layout = layout;
     return slice;
   }
@@ -232,7 +236,9 @@ class Emitter {
   void EmitNode(int32_t graph, NodeId id) {
     const Node& node = graphs_[graph]->node(id);
     const OpDef* op = FindOp(node.op);
-    if (op == nullptr || op->traits.comm != CommKind::kNone) {
+    if (op != nullptr && graph == 0 && IsCollective(*op)) {
+      EmitCollective(id);
+    } else if (op == nullptr || op->traits.comm != CommKind::kNone) {
       ++unsupported_[node.op];
     } else if (op->traits.control_flow != ControlFlow::kNone) {
       EmitCall(graph, id, op->traits.control_flow);
@@ -241,6 +247,28 @@ class Emitter {
     } else {
       EmitLaunch(graph, id, *op);
     }
+  }
+
+  static bool IsCollective(const OpDef& op) {
+    const CommKind kind = op.traits.comm;
+    return kind != CommKind::kNone && kind != CommKind::kPublish && kind != CommKind::kTakeLatest;
+  }
+
+  static bool HasCollectives(const Graph& graph) {
+    return std::ranges::any_of(graph.nodes, [](const Node& node) {
+      const OpDef* op = FindOp(node.op);
+      return op != nullptr && IsCollective(*op);
+    });
+  }
+
+  // On a stream of its own: devices meet while they compute.
+  void EmitCollective(NodeId id) {
+    const Node& node = graphs_[0]->node(id);
+    Collective collective{id, {Readable({0, node.inputs[0]}, /*host=*/false)}, {}, SliceId()};
+    collective.outputs.push_back(Written({0, node.outputs[0]}, /*host=*/false));
+    const StreamId compute = std::exchange(stream_, comm_stream_);
+    Append(std::move(collective));
+    stream_ = compute;
   }
 
   template <typename IsHost>
@@ -281,9 +309,9 @@ class Emitter {
 
   void EmitLaunch(int32_t graph, NodeId id, const OpDef& op) {
     const Node& node = graphs_[graph]->node(id);
-    const KernelVariant* variant =
-        graph == 0 ? variant_of_node_[id.index]
-                   : variants_.BestStrided(QueryFor(*graphs_[graph], id));
+    const KernelVariant* variant = graph == 0
+                                       ? variant_of_node_[id.index]
+                                       : variants_.BestStrided(QueryFor(*graphs_[graph], id));
     if (variant == nullptr) {
       ++unsupported_[node.op];
       return;
@@ -537,6 +565,7 @@ class Emitter {
   Program program_;
   SegmentId segment_;                     // instructions are appended here
   StreamId stream_ = StreamId(0);         // and run on this one
+  StreamId comm_stream_;                  // what devices do together runs on this one
   std::vector<std::vector<Home>> homes_;  // by graph and value
   std::vector<Allocation> allocations_;
   std::vector<SlicePlace> places_;  // by slice

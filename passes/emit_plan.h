@@ -17,7 +17,7 @@ namespace millrace {
 
 struct EmitOptions {
   std::string device_kind = "cpu";
-  int64_t device_index = 0;
+  LinearExpr device_index = 0;  // by mesh coordinate
   int threads = 1;  // of each compute stream
   // By node of the outermost graph, from 0; empty: all on stream 0. Nodes are issued in graph
   // order.

@@ -1,10 +1,16 @@
 // The whole compiler, in the order in which things happen.
 #include "passes/pipeline.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "graph/strings.h"
 #include "graph/verify.h"
 #include "ops/infer.h"
 #include "passes/emit_plan.h"
+#include "passes/parallel/bucket_reductions.h"
+#include "passes/parallel/lower_shardings.h"
+#include "passes/parallel/propagate_shardings.h"
 #include "passes/pass_list.h"
 #include "passes/schedule/choose_streams.h"
 
@@ -13,12 +19,9 @@ namespace {
 
 constexpr int kMaxRounds = 64;  // of rewrites: nests that deep are left for another run
 
-// What nodes ask for is honoured or refused. This pipeline plans for one device.
+// What nodes ask for is honoured or refused. This pipeline plans for one device, or for a mesh of
+// devices that all do the same.
 absl::Status CheckRequests(const Graph& graph, const CompileOptions& options) {
-  if (!graph.mesh.axes.empty()) {
-    return UsageError(StrCat("the graph asks for the mesh ", ToString(graph.mesh),
-                             ", but plans are made for one device so far"));
-  }
   for (const Node& node : graph.nodes) {
     for (const Subgraph& body : node.subgraphs) {
       MILLRACE_RETURN_IF_ERROR(CheckRequests(body.graph, options));
@@ -74,6 +77,56 @@ absl::StatusOr<RewriteRecord> ChooseAndSpread(Graph& graph, const Target& target
   return record;
 }
 
+// The devices of the mesh are the `first` one and those that follow it, in linear order.
+LinearExpr DeviceIndex(const Mesh& mesh, int64_t first) {
+  LinearExpr index = first;
+  int64_t scale = mesh.num_devices();
+  for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
+    scale /= mesh.axes[axis].size;
+    if (mesh.axes[axis].size > 1) {
+      index.terms.push_back({.variable = static_cast<int>(axis), .scale = scale});
+    }
+  }
+  return index;
+}
+
+absl::Status CheckMeshFits(const Mesh& mesh, const MachineSpec& machine, std::string_view kind,
+                           int64_t first) {
+  const int64_t wanted = mesh.num_devices(), there = CountDevices(machine, kind);
+  if (wanted <= there - first) return absl::OkStatus();
+  return UsageError(StrCat("the mesh ", ToString(mesh), " takes ", wanted, " devices from ", kind,
+                           ":", first, " on, but the machine has ", there, " ", kind,
+                           there == 1 ? " device" : " devices",
+                           kind == "cpu" ? "; --cpu-devices splits it into more" : ""));
+}
+
+// The graph of one device of its mesh. Without a mesh nothing has to be done.
+absl::Status SpreadOverMesh(Graph& graph, const MachineSpec& machine, const CompileOptions& options,
+                            std::vector<RewriteRecord>& records) {
+  if (graph.mesh.axes.empty()) {
+    if (options.zero == 0) return absl::OkStatus();
+    return UsageError("ZeRO cuts the optimizer's state over devices; give it a mesh");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const auto device, ParseDeviceName(options.device));
+  const auto& [kind, first] = device;
+  MILLRACE_RETURN_IF_ERROR(CheckMeshFits(graph.mesh, machine, kind, first));
+  if (graph.local_types) return absl::OkStatus();
+  const ReshardLinks links = {.machine = &machine, .kind = kind, .first = first};
+  MILLRACE_ASSIGN_OR_RETURN(
+      const ShardingChoice choice,
+      PropagateShardings(graph, {.links = links, .zero = options.zero}, records));
+  MILLRACE_ASSIGN_OR_RETURN(graph, LowerShardings(graph, choice, links));
+  MILLRACE_RETURN_IF_ERROR(BucketReductions(graph, kReductionBucketBytes, records));
+  return VerifyGraphAfter(graph, "shard");
+}
+
+// Of the records from `begin` on.
+void ForgetRefusals(size_t begin, std::vector<RewriteRecord>& records) {
+  const auto refused = std::remove_if(records.begin() + static_cast<int64_t>(begin), records.end(),
+                                      [](const RewriteRecord& r) { return !r.applied; });
+  records.erase(refused, records.end());
+}
+
 absl::Status CheckFits(const Program& program, const DeviceLocation& device) {
   const int64_t needed = DeviceBytes(program), there = device.spec->memory_bytes;
   if (needed <= there) return absl::OkStatus();
@@ -91,6 +144,8 @@ absl::StatusOr<std::vector<RewriteRecord>> RewriteGraph(Graph& graph, const Mach
   PassContext context;
   context.machine = &machine;
   context.target = &target;
+  MILLRACE_RETURN_IF_ERROR(SpreadOverMesh(graph, machine, options, context.records));
+  const size_t spreading = context.records.size();
   for (PassStage stage : kPassStages) {
     std::vector<Pass> fresh, due;
     for (const Pass& pass : passes) {
@@ -100,7 +155,7 @@ absl::StatusOr<std::vector<RewriteRecord>> RewriteGraph(Graph& graph, const Mach
     // One pass makes work for another. What is refused is said once, when all is done.
     bool changed = !fresh.empty();
     for (int round = 0; changed && round < kMaxRounds; ++round) {
-      if (round > 0) std::erase_if(context.records, [](const auto& r) { return !r.applied; });
+      if (round > 0) ForgetRefusals(spreading, context.records);
       MILLRACE_ASSIGN_OR_RETURN(
           changed, RunPasses(round == 0 ? fresh : due, graph, context, options.running));
     }
@@ -123,7 +178,6 @@ absl::StatusOr<CompileResult> Compile(Graph graph, const MachineSpec& machine, c
                              target.device_kind()));
   }
   MILLRACE_RETURN_IF_ERROR(CheckRequests(graph, options));
-
   MILLRACE_ASSIGN_OR_RETURN(result.records, RewriteGraph(graph, machine, target, options));
 
   // Order.
@@ -135,7 +189,7 @@ absl::StatusOr<CompileResult> Compile(Graph graph, const MachineSpec& machine, c
   // Streams, memory, instructions.
   EmitOptions emit;
   emit.device_kind = kind;
-  emit.device_index = index;
+  emit.device_index = DeviceIndex(graph.mesh, index);
   emit.threads = options.threads > 0 ? options.threads : device.spec->threads;
   if (options.streams > 1) {
     MILLRACE_ASSIGN_OR_RETURN(RewriteRecord record,
@@ -147,6 +201,7 @@ absl::StatusOr<CompileResult> Compile(Graph graph, const MachineSpec& machine, c
 
   result.plan.name = graph.name;
   result.plan.machine = machine.name;
+  result.plan.mesh = graph.mesh;
   result.plan.graph = std::move(graph);
   result.plan.programs.push_back(std::move(program));
   return result;

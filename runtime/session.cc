@@ -1,6 +1,7 @@
 #include "runtime/session.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -9,6 +10,7 @@
 #include "graph/weights.h"
 #include "runtime/executor.h"
 #include "runtime/session_transfer.h"
+#include "runtime/value_part.h"
 
 namespace millrace {
 namespace {
@@ -17,10 +19,12 @@ namespace {
 struct Home {
   int program = 0;  // of Executor::programs()
   SliceId slice;
+  ValuePart part;  // of the whole that it holds
 };
 
 struct BoundInput {
-  TensorType type;  // one microbatch
+  ValueId value;
+  TensorType type;  // of the whole of one microbatch
   std::vector<Home> homes;
   Tensor tensor = {};  // empty: never set
 };
@@ -28,11 +32,14 @@ struct BoundInput {
 // By value, all homes in program order.
 using Homes = std::map<ValueId, std::vector<Home>>;
 
-Homes HomesOf(const Executor& executor, std::vector<Binding> Program::*bindings) {
+Homes HomesOf(const Graph& graph, const Executor& executor,
+              std::vector<Binding> Program::*bindings) {
   Homes homes;
   for (int i = 0; i < static_cast<int>(executor.programs().size()); ++i) {
-    for (const Binding& binding : executor.programs()[i].program->*bindings) {
-      homes[binding.value].push_back({i, binding.slice});
+    const BoundProgram& bound = executor.programs()[i];
+    for (const Binding& binding : bound.program->*bindings) {
+      homes[binding.value].push_back(
+          {i, binding.slice, PartOf(graph, binding.value, bound.endpoint.coordinates)});
     }
   }
   return homes;
@@ -58,16 +65,23 @@ absl::StatusOr<Homes::const_iterator> FindHomes(const Graph& graph, const Homes&
                            hint));
 }
 
-// A value split over devices has no single tensor here.
-absl::Status RequireWhole(const Graph& graph, const Mesh& mesh, const Homes& homes) {
+// A value whose parts do not make the whole when they are laid side by side has no tensor here.
+absl::Status RequireParts(const Graph& graph, const Mesh& mesh, const Homes& homes) {
   for (const auto& [value, unused] : homes) {
     const auto sharding = graph.shardings.find(value);
     if (sharding == graph.shardings.end()) continue;
+    if (graph.local_types && graph.mesh == mesh &&
+        std::ranges::none_of(sharding->second.axes, [](const AxisSharding& along) {
+          return along.kind == AxisSharding::Kind::kPartial;
+        })) {
+      continue;
+    }
     for (size_t axis = 0; axis < sharding->second.axes.size(); ++axis) {
       if (sharding->second.axes[axis].kind == AxisSharding::Kind::kReplicate) continue;
       return UsageError(StrCat("value '", graph.value(value).name, "' is spread over mesh axis '",
                                mesh.axes[axis].name,
-                               "'; a session takes and gives whole values only"));
+                               "', and the graph does not have local types: a session takes and "
+                               "gives whole values, and could not tell its parts"));
     }
   }
   return absl::OkStatus();
@@ -85,7 +99,7 @@ struct Session::State {
   absl::Status Load(const std::map<std::string, Tensor>& given);
   absl::Status FillInputs();
   absl::Status RunSection(Section section);
-  absl::StatusOr<Tensor> Read(ValueId value, const Home& home, int32_t slots) const;
+  absl::StatusOr<Tensor> Read(ValueId value, const std::vector<Home>& homes, int32_t slots) const;
 
   CheckedPlan plan;
   std::unique_ptr<Executor> executor;
@@ -96,14 +110,15 @@ struct Session::State {
 };
 
 absl::Status Session::State::CollectBindings() {
-  input_homes = HomesOf(*executor, &Program::inputs);
-  outputs = HomesOf(*executor, &Program::outputs);
-  loads = HomesOf(*executor, &Program::loads);
+  input_homes = HomesOf(graph(), *executor, &Program::inputs);
+  outputs = HomesOf(graph(), *executor, &Program::outputs);
+  loads = HomesOf(graph(), *executor, &Program::loads);
   for (const Homes* homes : {&input_homes, &outputs, &loads}) {
-    MILLRACE_RETURN_IF_ERROR(RequireWhole(graph(), plan.plan().mesh, *homes));
+    MILLRACE_RETURN_IF_ERROR(RequireParts(graph(), plan.plan().mesh, *homes));
   }
   for (const auto& [value, homes] : input_homes) {
-    inputs[graph().value(value).name] = {.type = graph().value(value).type, .homes = homes};
+    inputs[graph().value(value).name] = {
+        .value = value, .type = GlobalType(graph(), value), .homes = homes};
   }
   for (const auto& [value, homes] : loads) {
     if (graph().value(value).kind == ValueKind::kParam) params[value] = homes;
@@ -114,7 +129,7 @@ absl::Status Session::State::CollectBindings() {
 absl::Status Session::State::Load(const std::map<std::string, Tensor>& given) {
   for (const auto& [name, tensor] : given) {
     MILLRACE_ASSIGN_OR_RETURN(const auto param, FindHomes(graph(), params, "param", name));
-    const TensorType& type = graph().value(param->first).type;
+    const TensorType type = GlobalType(graph(), param->first);
     if (tensor.has_data() && tensor.type() == type) continue;
     return UsageError(StrCat("param '", name, "' has type ", ToString(type), ", given is ",
                              tensor.has_data() ? ToString(tensor.type()) : "no data"));
@@ -130,9 +145,10 @@ absl::Status Session::State::Load(const std::map<std::string, Tensor>& given) {
       MILLRACE_ASSIGN_OR_RETURN(tensor, weights.Get(value));
     }
     for (const Home& home : homes) {
-      MILLRACE_RETURN_IF_ERROR(Annotate(WriteSlice(executor->programs()[home.program], home.slice,
-                                                   0, tensor.type(), tensor.bytes()),
-                                        StrCat("loading '", name, "'")));
+      MILLRACE_RETURN_IF_ERROR(Annotate(
+          WriteSlice(executor->programs()[home.program], home.slice, 0, graph().value(value).type,
+                     tensor.bytes() + home.part.offset_bytes, home.part.strides),
+          StrCat("loading '", name, "'")));
     }
   }
   return absl::OkStatus();
@@ -149,9 +165,10 @@ absl::Status Session::State::FillInputs() {
     const int64_t step = shared ? 0 : ByteSize(input.type);
     for (const Home& home : input.homes) {
       for (int32_t microbatch = 0; microbatch < microbatches(); ++microbatch) {
-        MILLRACE_RETURN_IF_ERROR(WriteSlice(executor->programs()[home.program], home.slice,
-                                            microbatch, input.type,
-                                            input.tensor.bytes() + microbatch * step));
+        MILLRACE_RETURN_IF_ERROR(WriteSlice(
+            executor->programs()[home.program], home.slice, microbatch,
+            graph().value(input.value).type,
+            input.tensor.bytes() + microbatch * step + home.part.offset_bytes, home.part.strides));
       }
     }
   }
@@ -167,11 +184,14 @@ absl::Status Session::State::RunSection(Section section) {
   return failure;
 }
 
-// `slots` microbatches of a value, stacked along dim 0.
-absl::StatusOr<Tensor> Session::State::Read(ValueId id, const Home& home, int32_t slots) const {
+// `slots` microbatches of a value, stacked along dim 0, each put together from its parts.
+absl::StatusOr<Tensor> Session::State::Read(ValueId id, const std::vector<Home>& homes,
+                                            int32_t slots) const {
   const Value& value = graph().value(id);
-  std::vector<TensorType> types(slots, value.type);
-  TensorType stacked = value.type;
+  const Home& home = homes.front();
+  const TensorType whole = GlobalType(graph(), id);
+  std::vector<TensorType> types(slots, whole);
+  TensorType stacked = whole;
   if (value.bounded) {
     for (int32_t i = 0; i < slots; ++i) {
       types[i].shape = executor->TrueShape(home.program, {0, id}, i);
@@ -194,8 +214,13 @@ absl::StatusOr<Tensor> Session::State::Read(ValueId id, const Home& home, int32_
   MILLRACE_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(stacked));
   std::byte* to = tensor.mutable_bytes();
   for (int32_t i = 0; i < slots; ++i) {
-    MILLRACE_RETURN_IF_ERROR(
-        ReadSlice(executor->programs()[home.program], home.slice, i, types[i], to));
+    std::set<int64_t> seen;  // parts that several devices hold are read from the first
+    for (const Home& each : homes) {
+      if (!seen.insert(each.part.offset_bytes).second) continue;
+      MILLRACE_RETURN_IF_ERROR(ReadSlice(executor->programs()[each.program], each.slice, i,
+                                         value.bounded ? types[i] : value.type,
+                                         to + each.part.offset_bytes, each.part.strides));
+    }
     to += ByteSize(types[i]);
   }
   return tensor;
@@ -233,7 +258,7 @@ absl::Status Session::SetInput(std::string_view name, const Tensor& tensor) {
   BoundInput& input = state_->inputs.find(name)->second;
   MILLRACE_ASSIGN_OR_RETURN(
       const TensorType wanted,
-      StackedType(state_->graph().value(found->first).type, state_->microbatches()));
+      StackedType(GlobalType(state_->graph(), found->first), state_->microbatches()));
   if (!tensor.has_data() || tensor.type() != wanted) {
     return UsageError(StrCat("input '", name, "' has type ", ToString(wanted), ", given is ",
                              tensor.has_data() ? ToString(tensor.type()) : "no data"));
@@ -261,14 +286,14 @@ absl::StatusOr<Tensor> Session::Output(std::string_view name) {
   MILLRACE_ASSIGN_OR_RETURN(const auto found,
                             FindHomes(state_->graph(), state_->outputs, "output", name));
   if (!state_->ran) return UsageError(StrCat("output '", name, "' before the first Run"));
-  return state_->Read(found->first, found->second.front(), state_->microbatches());
+  return state_->Read(found->first, found->second, state_->microbatches());
 }
 
 absl::StatusOr<Tensor> Session::Param(std::string_view name) {
   MILLRACE_RETURN_IF_ERROR(state_->failure);
   MILLRACE_ASSIGN_OR_RETURN(const auto found,
                             FindHomes(state_->graph(), state_->params, "param", name));
-  return state_->Read(found->first, found->second.front(), 1);
+  return state_->Read(found->first, found->second, 1);
 }
 
 std::map<std::string, int64_t> Session::DeviceBytes() const {

@@ -50,9 +50,11 @@ absl::StatusOr<TensorType> StackedType(const TensorType& type, int32_t microbatc
 }
 
 absl::Status WriteSlice(const BoundProgram& bound, SliceId slice, int32_t microbatch,
-                        const TensorType& type, const std::byte* data) {
+                        const TensorType& type, const std::byte* data,
+                        std::span<const int64_t> strides) {
   MILLRACE_RETURN_IF_ERROR(RequireStrided(bound, slice));
-  const StridedPlace host{.data = const_cast<std::byte*>(data), .space = MemorySpace::kHost};
+  const StridedPlace host{
+      .data = const_cast<std::byte*>(data), .space = MemorySpace::kHost, .strides = strides};
   return MoveRows(PlanStridedCopy(type, bound.Place(slice, microbatch), host),
                   bound.HostReaches(slice),
                   [&](std::byte* to, const std::byte* from, int64_t size_bytes) {
@@ -61,9 +63,9 @@ absl::Status WriteSlice(const BoundProgram& bound, SliceId slice, int32_t microb
 }
 
 absl::Status ReadSlice(const BoundProgram& bound, SliceId slice, int32_t microbatch,
-                       const TensorType& type, std::byte* data) {
+                       const TensorType& type, std::byte* data, std::span<const int64_t> strides) {
   MILLRACE_RETURN_IF_ERROR(RequireStrided(bound, slice));
-  const StridedPlace host{.data = data, .space = MemorySpace::kHost};
+  const StridedPlace host{.data = data, .space = MemorySpace::kHost, .strides = strides};
   return MoveRows(PlanStridedCopy(type, host, bound.Place(slice, microbatch)),
                   bound.HostReaches(slice),
                   [&](std::byte* to, const std::byte* from, int64_t size_bytes) {

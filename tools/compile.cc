@@ -5,6 +5,7 @@
 #include "graph/plan_json.h"
 #include "graph/strings.h"
 #include "graph/weights.h"
+#include "passes/parallel/sharding_hints.h"
 #include "tools/binding.h"
 #include "tools/model_file.h"
 #include "tools/plan_devices.h"
@@ -44,7 +45,14 @@ void AddPlanningOptions(OptionList& list, PlanningOptions& options) {
   list.Text("--costs", "FILE", options.costs,
             "Measured costs of kernels [beside the machine: machine.costs.json]");
   list.Count("--cpu-devices", options.cpu_devices, 1, kMaxCpuDevices,
-             "Split this machine into so many cpu devices [1]");
+             "Split this machine into so many cpu devices [as the mesh takes]");
+  list.Text(
+      "--mesh", "data=2,tensor=2", options.mesh,
+      "Spread the graph over devices, along named axes; inputs are cut along dim 0 over data");
+  list.Repeated("--shard", "'w*=tensor:1'", options.shards,
+                "Cut inputs and params of these names along a dim over an axis of the mesh");
+  list.Count("--zero", options.zero, 1, 2,
+             "Cut the optimizer's state over the axis data (1), and sums of gradients too (2)");
   list.AtMostOne({"--machine", "--cpu-devices"});
   AddRewriteOptions(list, options.rewrites);
 }
@@ -63,6 +71,7 @@ absl::StatusOr<CompileOptions> ToCompileOptions(const PlanningOptions& options,
   if (!options.device.empty()) compile.device = options.device;
   compile.threads = options.threads;
   compile.streams = std::max(1, options.streams);
+  compile.zero = options.zero;
   if (!options.schedule.empty()) {
     const absl::StatusOr<ScheduleGoal> goal = ParseScheduleGoal(options.schedule);
     if (!goal.ok()) return Annotate(goal.status(), "--schedule");
@@ -91,14 +100,29 @@ struct Destination {
   MachineSpec machine;
   std::unique_ptr<Target> target;
 };
-absl::StatusOr<Destination> FindDestination(const PlanningOptions& options) {
+absl::StatusOr<Destination> FindDestination(const PlanningOptions& options, const Mesh& mesh) {
   Destination result;
-  MILLRACE_ASSIGN_OR_RETURN(result.machine,
-                            LoadMachineOrDetect(options.machine, std::max(1, options.cpu_devices)));
   const std::string device = options.device.empty() ? CompileOptions().device : options.device;
   MILLRACE_ASSIGN_OR_RETURN(const auto kind_and_index, ParseDeviceName(device));
+  const int64_t in_mesh = std::min<int64_t>(mesh.num_devices(), kMaxCpuDevices);
+  const int cpu_devices = options.cpu_devices > 0 ? options.cpu_devices : static_cast<int>(in_mesh);
+  MILLRACE_ASSIGN_OR_RETURN(result.machine, LoadMachineOrDetect(options.machine, cpu_devices));
   MILLRACE_ASSIGN_OR_RETURN(result.target, MakeTarget(kind_and_index.first, options.threads));
   return result;
+}
+
+// The mesh and the shardings that were asked for.
+absl::Status ApplyMeshOptions(const PlanningOptions& options, Graph& graph) {
+  if (!options.mesh.empty()) {
+    MILLRACE_RETURN_IF_ERROR(Annotate(SetMesh(graph, options.mesh), "--mesh"));
+  }
+  if (!options.shards.empty() && graph.mesh.axes.empty()) {
+    return UsageError("--shard: there is no mesh to spread anything over; give it one with --mesh");
+  }
+  for (const std::string& hint : options.shards) {
+    MILLRACE_RETURN_IF_ERROR(Annotate(AddShardingHint(graph, hint), "--shard"));
+  }
+  return absl::OkStatus();
 }
 
 // That the weights are there, before any work is done.
@@ -117,7 +141,8 @@ absl::StatusOr<Graph> LoadPlannedGraph(const PlanningOptions& options, const Mod
 }  // namespace
 
 absl::StatusOr<PlanForMachine> CompileGraph(Graph graph, const PlanningOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(Destination destination, FindDestination(options));
+  MILLRACE_RETURN_IF_ERROR(ApplyMeshOptions(options, graph));
+  MILLRACE_ASSIGN_OR_RETURN(Destination destination, FindDestination(options, graph.mesh));
   return CompileGraph(std::move(graph), options, std::move(destination.machine),
                       *destination.target);
 }
@@ -125,6 +150,7 @@ absl::StatusOr<PlanForMachine> CompileGraph(Graph graph, const PlanningOptions& 
 absl::StatusOr<PlanForMachine> CompileFile(const PlanningOptions& options, const ModelFile& file,
                                            MachineSpec machine, const Target& target) {
   MILLRACE_ASSIGN_OR_RETURN(Graph graph, LoadPlannedGraph(options, file));
+  MILLRACE_RETURN_IF_ERROR(ApplyMeshOptions(options, graph));
   return CompileGraph(std::move(graph), options, std::move(machine), target);
 }
 
@@ -146,7 +172,9 @@ absl::StatusOr<RewrittenGraph> RewriteFile(const PlanningOptions& options) {
   RewrittenGraph result;
   MILLRACE_ASSIGN_OR_RETURN(result.graph, LoadPlannedGraph(options, file));
   result.nodes_before = NumNodes(result.graph);
-  MILLRACE_ASSIGN_OR_RETURN(const Destination destination, FindDestination(options));
+  MILLRACE_RETURN_IF_ERROR(ApplyMeshOptions(options, result.graph));
+  MILLRACE_ASSIGN_OR_RETURN(const Destination destination,
+                            FindDestination(options, result.graph.mesh));
   MILLRACE_ASSIGN_OR_RETURN(const CompileOptions compile, ToCompileOptions(options, result.graph));
   MILLRACE_ASSIGN_OR_RETURN(const auto device, ParseDeviceName(compile.device));
   const auto found = FindDevice(destination.machine, device.first, device.second);
@@ -168,6 +196,9 @@ absl::StatusOr<PlanForMachine> LoadOrCompile(const PlanningOptions& options,
                         : !options.schedule.empty() ? "--schedule"
                         : options.streams != 0      ? "--streams"
                         : options.cpu_devices != 0  ? "--cpu-devices"
+                        : !options.mesh.empty()     ? "--mesh"
+                        : !options.shards.empty()   ? "--shard"
+                        : options.zero != 0         ? "--zero"
                                                     : options.rewrites.Given();
   if (refused != nullptr) {
     return UsageError(StrCat(refused, ": '", options.file,

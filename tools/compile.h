@@ -15,14 +15,17 @@ namespace millrace {
 
 struct PlanningOptions {
   std::string file;
-  std::string machine;            // a file; empty: this machine
-  std::string costs;              // a file; empty: the one beside the machine's, if there is one
-  int cpu_devices = 0;            // this machine is split into; 0: one
-  std::string device;             // empty: "cpu:0"
-  int threads = 0;                // 0: the device's
-  std::string schedule;           // "time" or "memory"; empty: "time"
-  int streams = 0;                // at most so many; 0: one
-  std::vector<std::string> sets;  // "N=8"
+  std::string machine;              // a file; empty: this machine
+  std::string costs;                // a file; empty: the one beside the machine's, if there is one
+  int cpu_devices = 0;              // this machine is split into; 0: one
+  std::string device;               // empty: "cpu:0"
+  int threads = 0;                  // 0: the device's
+  std::string schedule;             // "time" or "memory"; empty: "time"
+  int streams = 0;                  // at most so many; 0: one
+  std::vector<std::string> sets;    // "N=8"
+  std::string mesh;                 // "data=2"; empty: the graph's own
+  std::vector<std::string> shards;  // "w*=tensor:1"
+  int zero = 0;                     // stage of ZeRO
   RewriteOptions rewrites;
   bool needs_weights = false;  // no option: weight files are looked at before any work is done
 };
@@ -55,7 +58,7 @@ absl::StatusOr<RewrittenGraph> RewriteFile(const PlanningOptions& options);
 
 // A plan file as it is, with this machine split into the cpu devices it names; or a graph file
 // compiled. UsageError for options that a finished plan could not honour (--set, --device,
-// --threads, --schedule, --streams, --cpu-devices).
+// --threads, --schedule, --streams, --cpu-devices, --mesh, --shard, --zero).
 absl::StatusOr<PlanForMachine> LoadOrCompile(const PlanningOptions& options, const ModelFile& file);
 
 }  // namespace millrace

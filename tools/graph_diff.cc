@@ -72,6 +72,12 @@ GraphMeaning MeaningOf(const Graph& graph) {
     if (value.kind == ValueKind::kResult) continue;
     Meaning meaning = Combine(static_cast<int>(value.kind), MeaningOf(value.type));
     if (value.kind != ValueKind::kConstant) meaning = Combine(meaning, value.name);
+    if (graph.local_types) {
+      const auto sharding = graph.shardings.find(ValueId(i));
+      if (sharding != graph.shardings.end()) {
+        meaning = Combine(meaning, ToString(sharding->second, graph.mesh));
+      }
+    }
     if (value.data >= 0) meaning = Combine(meaning, MeaningOfData(graph, ValueId(i), weights));
     result.values[i] = meaning;
   }

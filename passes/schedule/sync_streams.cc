@@ -30,6 +30,7 @@ NodeId NodeOf(const Instruction& instruction) {
         of(std::get_if<HostCall>(&instruction.body))}) {
     if (node.valid()) return node;
   }
+  if (const auto* collective = std::get_if<Collective>(&instruction.body)) return collective->node;
   return NodeId();
 }
 

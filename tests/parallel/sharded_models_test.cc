@@ -1,0 +1,233 @@
+// Models over data, tensor and two-dimensional meshes, inference and training, against one device.
+#include <cstring>
+
+#include "absl/strings/ascii.h"
+#include "bench/models/small.h"
+#include "gmock/gmock.h"
+#include "graph/builder.h"
+#include "graph/strings.h"
+#include "graph/text.h"
+#include "gtest/gtest.h"
+#include "ops/infer.h"
+#include "passes/training.h"
+#include "tests/ops/evaluate.h"
+#include "tests/parallel/run_sharded.h"
+
+namespace millrace {
+namespace {
+
+using testing::HasSubstr;
+
+// Of f32 values that many sums, taken in another order, stand behind.
+constexpr double kModelTolerance = 2e-4;
+constexpr int kSteps = 4;
+
+// 12 -> 16 -> 4, of batches of 12.
+Graph PerceptronGraph() {
+  GraphBuilder b("perceptron");
+  const auto weights = [&](std::string_view name, Shape shape, uint64_t seed) {
+    return b.Param(name, {DType::kF32, shape},
+                   InitData({.kind = InitKind::kNormal, .seed = seed, .std = 0.3}));
+  };
+  const ValueId x = b.Input("x", {DType::kF32, {12, 12}});
+  const ValueId w1 = weights("w1", {12, 16}, 1), b1 = weights("b1", {16}, 2);
+  const ValueId w2 = weights("w2", {16, 4}, 3), b2 = weights("b2", {4}, 4);
+  const ValueId h = b.Op("Relu", {b.Op("Add", {b.Op("MatMul", {x, w1}), b1})});
+  b.Output(b.Op("Add", {b.Op("MatMul", {h, w2}), b2}, {}, "scores"));
+  Graph graph = std::move(b).Build();
+  MILLRACE_CHECK(InferTypes(graph).ok());
+  return graph;
+}
+
+TrainingGraph TrainedPerceptron() {
+  TrainingSpec spec;
+  spec.loss.kind = *ParseLossKind("softmax-cross-entropy");
+  spec.optimizer.kind = *ParseOptimizerKind("adam");
+  spec.rate.rate = 0.05;
+  auto trained = BuildTrainingGraph(PerceptronGraph(), spec);
+  MILLRACE_CHECK(trained.ok());
+  return *std::move(trained);
+}
+
+struct Spread {
+  std::string mesh;
+  std::vector<std::string> shards = {};
+  int zero = 0;
+};
+
+std::string NameOf(const Spread& spread) {
+  std::string name = StrCat(spread.mesh, spread.shards.empty() ? "" : "_hinted",
+                            spread.zero > 0 ? StrCat("_zero", spread.zero) : "");
+  for (char& c : name) {
+    if (!absl::ascii_isalnum(c)) c = '_';
+  }
+  return name;
+}
+
+PlanningOptions OptionsOf(const Spread& spread) {
+  PlanningOptions options;
+  options.mesh = spread.mesh;
+  options.shards = spread.shards;
+  options.zero = spread.zero;
+  options.threads = 1;
+  return options;
+}
+
+void ExpectNear(const std::map<std::string, Tensor>& got, const std::map<std::string, Tensor>& want,
+                double tolerance = kModelTolerance) {
+  for (const auto& [name, tensor] : want) {
+    ASSERT_TRUE(got.contains(name)) << name;
+    EXPECT_LE(optest::MaxError(got.at(name), tensor), tolerance) << name;
+  }
+}
+
+class SpreadPerceptronTest : public ::testing::TestWithParam<Spread> {};
+
+TEST_P(SpreadPerceptronTest, GivesWhatOneDeviceGives) {
+  if (GetParam().zero > 0) GTEST_SKIP() << "nothing is trained";
+  const Graph graph = PerceptronGraph();
+  const auto inputs = RandomInputs(graph, 7);
+  const auto whole = RunSharded(graph, inputs, OptionsOf({}));
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  const auto spread = RunSharded(graph, inputs, OptionsOf(GetParam()));
+  ASSERT_TRUE(spread.ok()) << spread.status();
+  ExpectNear(spread->outputs, whole->outputs);
+}
+
+TEST_P(SpreadPerceptronTest, TrainsAsOneDeviceDoesAndTheSameEachTime) {
+  const TrainingGraph trained = TrainedPerceptron();
+  const auto inputs = RandomInputs(trained.graph, 7);
+  const auto whole = RunSharded(trained.graph, inputs, OptionsOf({}), kSteps);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  const auto spread = RunSharded(trained.graph, inputs, OptionsOf(GetParam()), kSteps);
+  ASSERT_TRUE(spread.ok()) << spread.status();
+  const auto &losses = spread->by_step.at(trained.loss),
+             &expected = whole->by_step.at(trained.loss);
+  for (int step = 0; step < kSteps; ++step) {
+    EXPECT_LE(optest::MaxError(losses[step], expected[step]), kModelTolerance) << step;
+  }
+  EXPECT_LT(losses.back().AsDouble(0), losses.front().AsDouble(0));
+  ExpectNear(spread->params, whole->params, 2e-3);  // Adam divides by what is small
+  const auto again = RunSharded(trained.graph, inputs, OptionsOf(GetParam()), kSteps);
+  ASSERT_TRUE(again.ok()) << again.status();
+  for (const auto& [name, tensor] : spread->params) {
+    const Tensor& other = again->params.at(name);
+    EXPECT_EQ(std::memcmp(tensor.bytes(), other.bytes(), tensor.size_bytes()), 0) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Meshes, SpreadPerceptronTest,
+    ::testing::Values(Spread{"data=2"}, Spread{"data=3"}, Spread{"data=4"},
+                      Spread{"tensor=2", {"w1=tensor:1"}}, Spread{"tensor=4", {"w1=tensor:1"}},
+                      Spread{"tensor=2", {"w2=tensor:0"}}, Spread{"tensor=2", {"x=tensor:1"}},
+                      Spread{"data=2,tensor=2", {"w1=tensor:1"}},
+                      Spread{"tensor=2,data=2", {"w2=tensor:0"}}, Spread{"data=2", {}, 1},
+                      Spread{"data=2", {}, 2}, Spread{"data=4", {}, 2},
+                      Spread{"data=2,tensor=2", {"w1=tensor:1"}, 2}),
+    [](const auto& info) { return StrCat(NameOf(info.param), "_", info.index); });
+
+// --- What plans say ---
+absl::StatusOr<PlanBundle> PlanOf(const Graph& graph, const Spread& spread) {
+  MILLRACE_ASSIGN_OR_RETURN(PlanForMachine planned, CompileGraph(graph, OptionsOf(spread)));
+  return std::move(planned.plan);
+}
+
+std::map<std::string, int> CommOps(const PlanBundle& plan) {
+  std::map<std::string, int> count;
+  for (const Node& node : plan.graph.nodes) {
+    if (node.op.starts_with("comm.")) ++count[node.op];
+  }
+  return count;
+}
+
+TEST(SpreadPlans, DataParallelTrainingSumsAllGradientsAtOnce) {
+  const auto plan = PlanOf(TrainedPerceptron().graph, {"data=2"});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  // One of the gradients, one of the mean loss.
+  EXPECT_THAT(CommOps(*plan), testing::ElementsAre(testing::Pair("comm.AllReduce", 2)));
+  EXPECT_TRUE(plan->graph.local_types);
+}
+
+TEST(SpreadPlans, TensorParallelLayersMeetOnce) {
+  const auto plan = PlanOf(PerceptronGraph(), {"tensor=2", {"w1=tensor:1"}});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_THAT(CommOps(*plan), testing::ElementsAre(testing::Pair("comm.AllReduce", 1)));
+  for (const ValueId id : plan->graph.params) {
+    const Value& param = plan->graph.value(id);
+    if (param.name == "b1") EXPECT_EQ(param.type.shape, Shape({8}));
+    if (param.name == "w2") EXPECT_EQ(param.type.shape, Shape({8, 4}));
+    if (param.name == "b2") EXPECT_EQ(param.type.shape, Shape({4}));
+  }
+}
+
+TEST(SpreadPlans, ZeroCutsTheOptimizersState) {
+  const auto whole = PlanOf(TrainedPerceptron().graph, {"data=4"});
+  const auto zero = PlanOf(TrainedPerceptron().graph, {"data=4", {}, 2});
+  ASSERT_TRUE(whole.ok() && zero.ok()) << zero.status();
+  int64_t cut = 0;
+  for (const ValueId id : zero->graph.params) {
+    cut += GlobalType(zero->graph, id) != zero->graph.value(id).type;
+  }
+  EXPECT_EQ(cut, 8);  // two moments of each of four params
+  EXPECT_EQ(CommOps(*zero)["comm.ReduceScatter"], 4);
+  EXPECT_EQ(CommOps(*zero)["comm.AllGather"], 4);
+  const auto first = PlanOf(TrainedPerceptron().graph, {"data=4", {}, 1});
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(CommOps(*first)["comm.ReduceScatter"], 0);
+}
+
+TEST(SpreadPlans, SurviveBeingWrittenAndRead) {
+  const auto plan = PlanOf(TrainedPerceptron().graph, {"data=2,tensor=2", {"w1=tensor:1"}});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto graph = ParseText(ToText(plan->graph));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(ToText(*graph), ToText(plan->graph));
+  EXPECT_TRUE(graph->local_types);
+}
+
+TEST(SpreadPlans, RefuseWhatCannotBeCut) {
+  EXPECT_THAT(PlanOf(PerceptronGraph(), {"data=5"}).status().message(),
+              HasSubstr("cannot be cut in 5 equal parts"));
+  EXPECT_THAT(PlanOf(PerceptronGraph(), {"tensor=3", {"w1=tensor:1"}}).status().message(),
+              HasSubstr("cannot be cut in 3 equal parts"));
+  EXPECT_THAT(PlanOf(PerceptronGraph(), {"tensor=2", {"w9=tensor:1"}}).status().message(),
+              HasSubstr("no input or param is called 'w9'"));
+  EXPECT_THAT(PlanOf(PerceptronGraph(), {"tensor=2", {"w1=model:1"}}).status().message(),
+              HasSubstr("no axis 'model'"));
+  EXPECT_THAT(PlanOf(PerceptronGraph(), {"tensor=2", {}, 1}).status().message(),
+              HasSubstr("mesh axis 'data'"));
+}
+
+// --- The zoo, small ---
+struct ZooCase {
+  std::string name;
+  Graph (*build)();
+  std::vector<Spread> spreads;
+};
+
+std::vector<ZooCase> ZooCases() {
+  return {
+      {"mlp", [] { return SmallMlpGraph(4); }, {{"data=2"}, {"data=4"}, {"tensor=2"}}},
+      {"cnn", [] { return SmallCnnGraph(4); }, {{"data=2"}}},
+      {"transformer", [] { return SmallTransformerGraph(1, 8, 16, 2); }, {{"data=2"}}},
+  };
+}
+
+TEST(SpreadZoo, GivesWhatOneDeviceGives) {
+  for (const ZooCase& zoo : ZooCases()) {
+    const Graph graph = zoo.build();
+    const auto inputs = RandomInputs(graph, 11);
+    const auto whole = RunSharded(graph, inputs, OptionsOf({}));
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    for (const Spread& spread : zoo.spreads) {
+      SCOPED_TRACE(StrCat(zoo.name, " over ", spread.mesh));
+      const auto run = RunSharded(graph, inputs, OptionsOf(spread));
+      ASSERT_TRUE(run.ok()) << run.status();
+      ExpectNear(run->outputs, whole->outputs);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace
