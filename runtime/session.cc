@@ -1,6 +1,8 @@
 #include "runtime/session.h"
 
 #include <algorithm>
+#include <set>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -8,6 +10,7 @@
 #include "graph/strings.h"
 #include "graph/weights.h"
 #include "runtime/executor.h"
+#include "runtime/session_processes.h"
 #include "runtime/session_transfer.h"
 
 namespace millrace {
@@ -25,11 +28,16 @@ struct BoundInput {
   Tensor tensor = {};  // empty: never set
 };
 
-// By value, all homes in program order.
+// By value, all homes in this process, in program order. What only other processes hold is there
+// too, without a home.
 using Homes = std::map<ValueId, std::vector<Home>>;
 
-Homes HomesOf(const Executor& executor, std::vector<Binding> Program::*bindings) {
+Homes HomesOf(const PlanBundle& plan, const Executor& executor,
+              std::vector<Binding> Program::*bindings) {
   Homes homes;
+  for (const Program& program : plan.programs) {
+    for (const Binding& binding : program.*bindings) homes[binding.value];
+  }
   for (int i = 0; i < static_cast<int>(executor.programs().size()); ++i) {
     for (const Binding& binding : executor.programs()[i].program->*bindings) {
       homes[binding.value].push_back({i, binding.slice});
@@ -86,8 +94,11 @@ struct Session::State {
   absl::Status FillInputs();
   absl::Status RunSection(Section section);
   absl::StatusOr<Tensor> Read(ValueId value, const Home& home, int32_t slots) const;
+  absl::StatusOr<Tensor> ReadAnywhere(ValueId value, std::span<const Home> homes,
+                                      std::vector<Binding> Program::*bindings, int32_t slots) const;
 
   CheckedPlan plan;
+  Communicator* communicator = nullptr;
   std::unique_ptr<Executor> executor;
   std::map<std::string, BoundInput, std::less<>> inputs;
   Homes input_homes, outputs, loads, params;
@@ -96,9 +107,9 @@ struct Session::State {
 };
 
 absl::Status Session::State::CollectBindings() {
-  input_homes = HomesOf(*executor, &Program::inputs);
-  outputs = HomesOf(*executor, &Program::outputs);
-  loads = HomesOf(*executor, &Program::loads);
+  input_homes = HomesOf(plan.plan(), *executor, &Program::inputs);
+  outputs = HomesOf(plan.plan(), *executor, &Program::outputs);
+  loads = HomesOf(plan.plan(), *executor, &Program::loads);
   for (const Homes* homes : {&input_homes, &outputs, &loads}) {
     MILLRACE_RETURN_IF_ERROR(RequireWhole(graph(), plan.plan().mesh, *homes));
   }
@@ -121,6 +132,7 @@ absl::Status Session::State::Load(const std::map<std::string, Tensor>& given) {
   }
   WeightStore weights(graph());
   for (const auto& [value, homes] : loads) {
+    if (homes.empty()) continue;
     const std::string& name = graph().value(value).name;
     const auto found = given.find(name);
     Tensor tensor;
@@ -201,6 +213,27 @@ absl::StatusOr<Tensor> Session::State::Read(ValueId id, const Home& home, int32_
   return tensor;
 }
 
+// The value at its first home. Processes without one are told by the process that has the first;
+// they all find out alike whether there is such a process.
+absl::StatusOr<Tensor> Session::State::ReadAnywhere(ValueId value, std::span<const Home> homes,
+                                                    std::vector<Binding> Program::*bindings,
+                                                    int32_t slots) const {
+  const int processes = communicator == nullptr ? 1 : communicator->num_processes();
+  if (processes == 1) return Read(value, homes.front(), slots);
+  const std::vector<int> holders = HoldersOf(plan.plan(), value, bindings, *communicator);
+  if (static_cast<int>(std::set<int>(holders.begin(), holders.end()).size()) == processes) {
+    return Read(value, homes.front(), slots);
+  }
+  std::string bytes;
+  if (holders.front() == communicator->process()) {
+    MILLRACE_ASSIGN_OR_RETURN(const Tensor tensor, Read(value, homes.front(), slots));
+    bytes = EncodeTensor(tensor);
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                            communicator->Gather(std::move(bytes)));
+  return DecodeTensor(all[holders.front()]);
+}
+
 Session::Session() = default;
 Session::~Session() = default;
 
@@ -210,6 +243,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(CheckedPlan plan,
   auto session = std::unique_ptr<Session>(new Session());
   session->state_ = std::make_unique<State>(std::move(plan));
   State& state = *session->state_;
+  state.communicator = options.communicator;
   MILLRACE_ASSIGN_OR_RETURN(state.executor, Executor::Prepare(state.plan.plan(), devices,
                                                               {.communicator = options.communicator,
                                                                .tracer = options.tracer}));
@@ -261,14 +295,15 @@ absl::StatusOr<Tensor> Session::Output(std::string_view name) {
   MILLRACE_ASSIGN_OR_RETURN(const auto found,
                             FindHomes(state_->graph(), state_->outputs, "output", name));
   if (!state_->ran) return UsageError(StrCat("output '", name, "' before the first Run"));
-  return state_->Read(found->first, found->second.front(), state_->microbatches());
+  return state_->ReadAnywhere(found->first, found->second, &Program::outputs,
+                              state_->microbatches());
 }
 
 absl::StatusOr<Tensor> Session::Param(std::string_view name) {
   MILLRACE_RETURN_IF_ERROR(state_->failure);
   MILLRACE_ASSIGN_OR_RETURN(const auto found,
                             FindHomes(state_->graph(), state_->params, "param", name));
-  return state_->Read(found->first, found->second.front(), 1);
+  return state_->ReadAnywhere(found->first, found->second, &Program::loads, 1);
 }
 
 std::map<std::string, int64_t> Session::DeviceBytes() const {
