@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "distributed/in_process.h"
+#include "distributed/process_communicator.h"
+#include "graph/plan_json.h"
 #include "graph/strings.h"
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/cpu/cpu_target.h"
@@ -52,12 +54,25 @@ absl::StatusOr<std::vector<CudaDevice>> ListCudaDevices() {
 }
 
 absl::StatusOr<BoundDevices> BoundDevices::Bind(const PlanBundle& plan, const MachineSpec& machine,
-                                                const std::string& offload_directory) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> names, AllDeviceNames(plan));
+                                                const std::string& offload_directory, Job* job) {
   BoundDevices bound;
+  decltype(CpuDeviceOptions::allocate) allocate;
+  std::vector<std::string> names;
+  if (job != nullptr) {
+    MILLRACE_RETURN_IF_ERROR(job->Agree("plan", ContentHash(plan)));
+    MILLRACE_ASSIGN_OR_RETURN(names, DeviceNamesOfRank(plan, job->rank(), job->size()));
+    std::unique_ptr<ProcessCommunicator> communicator = CreateProcessCommunicator(*job);
+    allocate = [memory = communicator->memory()](MemorySpace space,
+                                                        int64_t size_bytes) mutable {
+      return memory.Allocate(space, size_bytes);
+    };
+    bound.communicator_ = std::move(communicator);
+  } else {
+    MILLRACE_ASSIGN_OR_RETURN(names, AllDeviceNames(plan));
+    bound.communicator_ = CreateInProcessCommunicator();
+  }
   bound.cpu_kernels_ = CreateCpuKernelLibrary();
   bound.reference_kernels_ = CreateReferenceKernelLibrary();
-  bound.communicator_ = CreateInProcessCommunicator();
   for (const std::string& name : names) {
     MILLRACE_ASSIGN_OR_RETURN(const auto device, ParseDeviceName(name));
     if (device.first != "cpu") return NoKernels(device.first);
@@ -65,7 +80,8 @@ absl::StatusOr<BoundDevices> BoundDevices::Bind(const PlanBundle& plan, const Ma
                               FindDevice(machine, device.first, device.second));
     bound.devices_.push_back(CreateCpuDevice({.name = name,
                                               .memory_bytes = location.spec->memory_bytes,
-                                              .offload_directory = offload_directory}));
+                                              .offload_directory = offload_directory,
+                                              .allocate = allocate}));
     bound.table_[name] = {.device = bound.devices_.back().get(),
                           .kernels = bound.cpu_kernels_.get(),
                           .host_kernels = bound.reference_kernels_.get()};
