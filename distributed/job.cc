@@ -61,7 +61,7 @@ absl::StatusOr<std::vector<std::string>> Job::Gather(std::string bytes) {
   Send(static_cast<uint8_t>(JobMessage::kGather), bytes);
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return gathered_.has_value() || !failure_.empty(); });
-  if (!failure_.empty()) return DistributedError(failure_);
+  if (!gathered_.has_value()) return DistributedError(failure_);
   const std::string all = *std::exchange(gathered_, std::nullopt);
   lock.unlock();
   WireReader reader(all);

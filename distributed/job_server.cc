@@ -254,7 +254,8 @@ class PollingServer : public JobServer {
   void CheckStuck(double now_s) {
     for (size_t waiter = 0; waiter < ranks_.size(); ++waiter) {
       const RankState& state = ranks_[waiter];
-      if (!state.joined || state.left || WaitsFor(waiter) < 0) continue;
+      const bool silent = now_s - state.heard_s > kSilentS;
+      if (!state.joined || state.left || silent || WaitsFor(waiter) < 0) continue;
       const double waited_s =
           state.waits_for >= 0 ? StalledS(waiter, now_s) : now_s - state.brought_s;
       if (waited_s > timeout_s_) Accuse(static_cast<int>(waiter), now_s);
@@ -280,8 +281,8 @@ class PollingServer : public JobServer {
                                       : "stuck: rank ";
     const std::string doing =
         ranks_[waiter].where.empty() ? "" : StrCat(", at: ", ranks_[waiter].where);
-    End(StrCat(what, at, Doing(at), "; rank ", waiter, " has waited for ", timeout_s_, " s",
-               waiter == at ? "" : doing));
+    End(StrCat(what, at, Doing(at), "; rank ", waiter, " has waited for it for ", timeout_s_, " s",
+               doing));
   }
 
   const Socket listener_;

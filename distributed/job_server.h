@@ -28,7 +28,7 @@ enum class JobMessage : uint8_t {
 inline constexpr uint64_t kMaxJobMessageBytes = uint64_t{1} << 36;
 inline constexpr double kPulseS = 0.1;
 // A failed job's processes have so long to wind up.
-inline constexpr double kGraceS = 3;
+inline constexpr double kGraceS = 2;
 
 class JobServer {
  public:

@@ -139,13 +139,28 @@ uint64_t Executor::Progress() const {
   return begun;
 }
 
+// " (MatMul)": the op of the node that an instruction runs, if it runs one.
+std::string Executor::OpOf(const Instruction& instruction) const {
+  return std::visit(
+      [&](const auto& body) -> std::string {
+        if constexpr (requires { body.graph; }) {
+          return StrCat(" (", prepared_->graph(body.graph).node(body.node).op, ")");
+        } else if constexpr (requires { body.node; }) {
+          return StrCat(" (", prepared_->graph(0).node(body.node).op, ")");
+        } else {
+          return "";
+        }
+      },
+      instruction.body);
+}
+
 std::string Executor::Where() const {
   std::string where;
   for (const auto& lane : prepared_->lanes) {
     const StepOrigin* origin = lane->under_way.load(std::memory_order_relaxed);
     if (origin == nullptr) continue;
     StrAppend(&where, where.empty() ? "" : "; and ",
-              DescribeStep(*prepared_, *lane, *origin->instruction));
+              DescribeStep(*prepared_, *lane, *origin->instruction), OpOf(*origin->instruction));
   }
   return where;
 }

@@ -43,6 +43,7 @@ class Executor : private RunObserver {
 
   void RunLaneOrCancel(int index, Section section);
 
+  std::string OpOf(const Instruction& instruction) const;
   uint64_t Progress() const override;
   std::string Where() const override;
   void Cancel() override { prepared_->cancellation.Request(); }

@@ -59,11 +59,10 @@ absl::StatusOr<BoundDevices> BoundDevices::Bind(const PlanBundle& plan, const Ma
   decltype(CpuDeviceOptions::allocate) allocate;
   std::vector<std::string> names;
   if (job != nullptr) {
-    MILLRACE_RETURN_IF_ERROR(job->Agree("plan", ContentHash(plan)));
     MILLRACE_ASSIGN_OR_RETURN(names, DeviceNamesOfRank(plan, job->rank(), job->size()));
+    MILLRACE_RETURN_IF_ERROR(job->Agree("plan", ContentHash(plan)));
     std::unique_ptr<ProcessCommunicator> communicator = CreateProcessCommunicator(*job);
-    allocate = [memory = communicator->memory()](MemorySpace space,
-                                                        int64_t size_bytes) mutable {
+    allocate = [memory = communicator->memory()](MemorySpace space, int64_t size_bytes) mutable {
       return memory.Allocate(space, size_bytes);
     };
     bound.communicator_ = std::move(communicator);

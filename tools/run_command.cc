@@ -71,8 +71,7 @@ absl::Status RunSteps(const RunOptions& options, Session& session, Tracer& trace
 
 // Reads, writes and compares what was asked for.
 absl::Status CollectResults(const RunOptions& options, const RunRequest& request,
-                            const RunData& data, bool silent, Session& session,
-                            RunReport& report) {
+                            const RunData& data, bool silent, Session& session, RunReport& report) {
   const InterruptDeferral deferral;  // finish what is begun
   for (const std::string& name : NamesOf(session.plan().graph, session.plan().graph.outputs)) {
     MILLRACE_ASSIGN_OR_RETURN(Tensor tensor, session.Output(name));

@@ -26,7 +26,7 @@ extern char** environ;
 namespace millrace {
 namespace {
 
-constexpr double kWindUpS = 6;  // more than a rank allows itself
+constexpr double kWindUpS = 3;  // more than a rank allows itself
 constexpr const char* kSpawnedVariable = "MILLRACE_SPAWNED";
 
 struct SpawnedRank {
@@ -67,9 +67,9 @@ absl::StatusOr<std::string> UniqueName() {
 absl::StatusOr<pid_t> Start(int rank, int ranks, const std::string& master) {
   MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> arguments, OwnCommandLine());
   // The first of a name is the one that counts.
-  std::vector<std::string> environment = {
-      StrCat("RANK=", rank), StrCat("WORLD_SIZE=", ranks), StrCat("MILLRACE_MASTER=", master),
-      StrCat(kSpawnedVariable, "=", getpid())};
+  std::vector<std::string> environment = {StrCat("RANK=", rank), StrCat("WORLD_SIZE=", ranks),
+                                          StrCat("MILLRACE_MASTER=", master),
+                                          StrCat(kSpawnedVariable, "=", getpid())};
   for (char** each = environ; *each != nullptr; ++each) environment.emplace_back(*each);
   pid_t pid = 0;
   const int error = posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr,
@@ -111,9 +111,8 @@ class SpawnedRanks {
     for (size_t rank = 0; rank < ranks_.size(); ++rank) {
       const int status = ranks_[rank].wait_status;
       if (!WIFSIGNALED(status) || static_cast<int>(rank) != first_failed_) continue;
-      return DistributedError(
-          StrCat("rank ", rank, " was killed by signal ", WTERMSIG(status), " (",
-                 strsignal(WTERMSIG(status)), ")"));
+      return DistributedError(StrCat("rank ", rank, " was killed by signal ", WTERMSIG(status),
+                                     " (", strsignal(WTERMSIG(status)), ")"));
     }
     for (const SpawnedRank& rank : ranks_) {
       const int code = WIFEXITED(rank.wait_status) ? WEXITSTATUS(rank.wait_status) : 7;
