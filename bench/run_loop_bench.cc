@@ -132,8 +132,10 @@ void BM_RunLoop(benchmark::State& state, const std::string& what) {
 
 void BM_BareCalls(benchmark::State& state, const std::string& what) {
   const Setup setup = MakeSetup(what);
-  auto bound = BindPrograms(setup.plan, {{std::string(setup.device->name()),
-                                          {setup.device.get(), setup.kernels.get(), nullptr}}});
+  auto bound = BindPrograms(setup.plan,
+                            {{std::string(setup.device->name()),
+                              {setup.device.get(), setup.kernels.get(), nullptr}}},
+                            /*others=*/false);
   CheckOk(bound.status());
   const BoundProgram& program = bound->front();
   struct Call {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_join.h"
+#include "distributed/endpoint_text.h"
 #include "distributed/in_process_ports.h"
 #include "distributed/mailbox_store.h"
 #include "distributed/shared_group.h"
@@ -15,11 +15,6 @@
 
 namespace millrace {
 namespace {
-
-std::string ToText(const Endpoint& endpoint) {
-  return StrCat("program ", endpoint.program, " at (", absl::StrJoin(endpoint.coordinates, ","),
-                ")");
-}
 
 class StoreMailbox : public Mailbox {
  public:
@@ -45,6 +40,10 @@ class StoreMailbox : public Mailbox {
 // Everything is opened under one lock, before the plan runs.
 class InProcessCommunicator : public Communicator {
  public:
+  int ProcessOf(const Endpoint& endpoint) const override {
+    return members_.contains(endpoint) ? 0 : -1;
+  }
+
   absl::Status Register(const Endpoint& self, Device& device, Cancellation& cancellation) override {
     const std::lock_guard lock(mutex_);
     const bool added = members_.try_emplace(self, Member{&device, &cancellation}).second;
@@ -151,22 +150,11 @@ class InProcessCommunicator : public Communicator {
     return absl::OkStatus();
   }
 
-  // Once both ends are open: as many transfers on both, each of one size.
+  // Once both ends are open.
   static absl::Status CheckEnds(const InProcessChannel& shared, const Endpoint& sender,
                                 const Endpoint& receiver, Channel channel) {
     if (!shared.sender_open || !shared.receiver_open) return absl::OkStatus();
-    const std::string where =
-        StrCat("channel ", channel.id, " from ", ToText(sender), " to ", ToText(receiver), ": ");
-    if (shared.sends.size() != shared.recvs.size()) {
-      return DistributedError(StrCat(where, shared.sends.size(), " sends and ", shared.recvs.size(),
-                                     " receives in one ", SectionName(channel.section)));
-    }
-    for (size_t i = 0; i < shared.sends.size(); ++i) {
-      if (shared.sends[i].size_bytes == shared.recvs[i].size_bytes) continue;
-      return DistributedError(StrCat(where, "transfer ", i, " sends ", shared.sends[i].size_bytes,
-                                     " bytes and receives ", shared.recvs[i].size_bytes));
-    }
-    return absl::OkStatus();
+    return CheckTransfers(sender, shared.sends, receiver, shared.recvs, channel);
   }
 
   std::mutex mutex_;

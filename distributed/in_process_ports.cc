@@ -1,5 +1,7 @@
-// One side of a channel moves the bytes, with its own stream; the other offers its address and
-// waits. Both know all addresses beforehand, so a transfer is two flags:
+// Between synchronous devices both sides move the bytes (port_pair.h).
+//
+// Otherwise one side of a channel moves the bytes, with its own stream; the other offers its
+// address and waits. Both know all addresses beforehand, so a transfer is two flags:
 //
 //     mover:  wait offered >= n;  copy;  signal done = n
 //     other:  signal offered = n;  wait done >= n
@@ -23,8 +25,8 @@ MemorySpace SpaceSeenFrom(const Device& mover, const Device& owner, MemorySpace 
 
 class InProcessPort : public SendPort, public RecvPort {
  public:
-  InProcessPort(std::shared_ptr<InProcessChannel> channel, bool moves)
-      : channel_(std::move(channel)), moves_(moves) {}
+  InProcessPort(std::shared_ptr<InProcessChannel> channel, bool sends)
+      : channel_(std::move(channel)), sends_(sends), moves_(sends == channel_->sender_moves) {}
 
   absl::Status Send(Stream& stream) override { return Transmit(stream); }
   absl::Status Recv(Stream& stream) override { return Transmit(stream); }
@@ -32,8 +34,10 @@ class InProcessPort : public SendPort, public RecvPort {
  private:
   absl::Status Transmit(Stream& stream) {
     const size_t transfer = next_;
-    next_ = next_ + 1 == channel_->sends.size() ? 0 : next_ + 1;
+    const size_t transfers = (sends_ ? channel_->sends : channel_->recvs).size();
+    next_ = next_ + 1 == transfers ? 0 : next_ + 1;
     ++count_;
+    if (channel_->both_move) return MeetPeer(stream, transfer);
     if (!moves_) {
       MILLRACE_RETURN_IF_ERROR(stream.Signal(channel_->offered(), count_));
       return stream.WaitFlag(channel_->done(), count_);
@@ -42,6 +46,19 @@ class InProcessPort : public SendPort, public RecvPort {
     const CopyRegion region = Region(transfer);
     if (region.row_bytes > 0) MILLRACE_RETURN_IF_ERROR(stream.Copy(region));
     return stream.Signal(channel_->done(), count_);
+  }
+
+  absl::Status MeetPeer(Stream& stream, size_t transfer) {
+    PortEnd& self = sends_ ? channel_->sender_end : channel_->receiver_end;
+    PortEnd& peer = sends_ ? channel_->receiver_end : channel_->sender_end;
+    // An end that was never opened never says that it is ready.
+    PortMove move;
+    if (channel_->sender_open && channel_->receiver_open) {
+      move = {.to = channel_->recvs[transfer].data,
+              .from = channel_->sends[transfer].data,
+              .size_bytes = channel_->sends[transfer].size_bytes};
+    }
+    return MeetAndMove(stream, self, peer, count_, sends_, move);
   }
 
   CopyRegion Region(size_t transfer) const {
@@ -56,7 +73,7 @@ class InProcessPort : public SendPort, public RecvPort {
   }
 
   const std::shared_ptr<InProcessChannel> channel_;
-  const bool moves_;
+  const bool sends_, moves_;
   size_t next_ = 0;     // transfer of the run
   uint32_t count_ = 0;  // transfers begun
 };
@@ -68,6 +85,7 @@ absl::StatusOr<std::shared_ptr<InProcessChannel>> CreateInProcessChannel(Device&
   auto channel = std::make_shared<InProcessChannel>();
   channel->sender = &sender;
   channel->receiver = &receiver;
+  channel->both_move = !sender.asynchronous() && !receiver.asynchronous();
   channel->sender_moves = sender.asynchronous() && !receiver.asynchronous();
   // The flags must be within the mover's reach; the host reaches those of any device.
   Device& mover = channel->sender_moves ? sender : receiver;
@@ -76,13 +94,11 @@ absl::StatusOr<std::shared_ptr<InProcessChannel>> CreateInProcessChannel(Device&
 }
 
 std::unique_ptr<SendPort> MakeSendPort(std::shared_ptr<InProcessChannel> channel) {
-  const bool moves = channel->sender_moves;
-  return std::make_unique<InProcessPort>(std::move(channel), moves);
+  return std::make_unique<InProcessPort>(std::move(channel), /*sends=*/true);
 }
 
 std::unique_ptr<RecvPort> MakeRecvPort(std::shared_ptr<InProcessChannel> channel) {
-  const bool moves = !channel->sender_moves;
-  return std::make_unique<InProcessPort>(std::move(channel), moves);
+  return std::make_unique<InProcessPort>(std::move(channel), /*sends=*/false);
 }
 
 }  // namespace millrace

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "distributed/port_pair.h"
 #include "graph/status.h"
 #include "runtime/communicator.h"
 
@@ -19,6 +20,8 @@ struct InProcessChannel {
   std::vector<Transfer> sends, recvs;  // of one run, in order
   Buffer flags;                        // two: offered, done
   bool sender_moves = false;           // who copies the bytes
+  bool both_move = false;              // both devices are synchronous: as in port_pair.h
+  PortEnd sender_end, receiver_end;
 
   Flag& offered() const { return reinterpret_cast<Flag*>(flags.data())[0]; }
   Flag& done() const { return reinterpret_cast<Flag*>(flags.data())[1]; }

@@ -1,6 +1,10 @@
 // In blocks that stay in the first-level cache: each rank's block is folded into an accumulator in
-// turn, so every loop is a plain one over contiguous memory that compilers vectorize.
+// turn, so every loop is a plain one over contiguous memory that compilers vectorize. Results too
+// large for a cache are stored past it: an ordinary store would first read what it overwrites.
 #include "distributed/reduce.h"
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +18,7 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kBlock = 1024;  // elements
+constexpr int64_t kCacheBytes = int64_t{1} << 20;
 
 template <typename T>
 using Accumulator =
@@ -66,11 +71,33 @@ A Smaller(A a, A b) {
   }
 }
 
+// What all results of a reduction have in common.
+struct Results {
+  std::span<std::byte* const> places;
+  bool past_cache = false;
+};
+
+// One block of a result. `to` has the alignment of its element.
+void StoreBlock(std::byte* to, const std::byte* block, int64_t size_bytes, bool past_cache) {
+  const hwy::HWY_NAMESPACE::ScalableTag<uint8_t> lanes;
+  const auto step = static_cast<int64_t>(hwy::HWY_NAMESPACE::Lanes(lanes));
+  int64_t at = 0;
+  if (past_cache && reinterpret_cast<uintptr_t>(to) % static_cast<uintptr_t>(step) == 0) {
+    for (; at + step <= size_bytes; at += step) {
+      const auto bytes =
+          hwy::HWY_NAMESPACE::LoadU(lanes, reinterpret_cast<const uint8_t*>(block + at));
+      hwy::HWY_NAMESPACE::Stream(bytes, lanes, reinterpret_cast<uint8_t*>(to + at));
+    }
+  }
+  std::memcpy(to + at, block + at, static_cast<size_t>(size_bytes - at));
+}
+
 template <typename T, typename Combine>
-void Fold(std::span<const std::byte* const> inputs, int64_t count, std::byte* output,
+void Fold(std::span<const std::byte* const> inputs, int64_t count, const Results& results,
           Combine combine, bool mean) {
   using A = Accumulator<T>;
-  A sums[kBlock];
+  alignas(64) A sums[kBlock];
+  alignas(64) T rounded[kBlock];
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t size = std::min(kBlock, count - begin);
     const T* first = reinterpret_cast<const T*>(inputs[0]) + begin;
@@ -82,26 +109,33 @@ void Fold(std::span<const std::byte* const> inputs, int64_t count, std::byte* ou
     if (mean) {
       for (int64_t i = 0; i < size; ++i) sums[i] = Divide(sums[i], inputs.size());
     }
-    T* to = reinterpret_cast<T*>(output) + begin;
-    for (int64_t i = 0; i < size; ++i) to[i] = static_cast<T>(sums[i]);
+    for (int64_t i = 0; i < size; ++i) rounded[i] = static_cast<T>(sums[i]);
+    const auto element = static_cast<int64_t>(sizeof(T));
+    for (std::byte* place : results.places) {
+      StoreBlock(place + begin * element, reinterpret_cast<const std::byte*>(rounded),
+                 size * element, results.past_cache);
+    }
   }
+  if (results.past_cache) hwy::FlushStream();
 }
 
 template <typename T>
 void ReduceAs(Reduction reduction, std::span<const std::byte* const> inputs, int64_t count,
-              std::byte* output) {
+              std::span<std::byte* const> outputs) {
   using A = Accumulator<T>;
+  const Results results = {
+      outputs, count * static_cast<int64_t>(sizeof(T)) * std::ssize(outputs) > kCacheBytes};
   switch (reduction) {
     case Reduction::kSum:
-      return Fold<T>(inputs, count, output, Add<A>, false);
+      return Fold<T>(inputs, count, results, Add<A>, false);
     case Reduction::kMean:
-      return Fold<T>(inputs, count, output, Add<A>, true);
+      return Fold<T>(inputs, count, results, Add<A>, true);
     case Reduction::kProd:
-      return Fold<T>(inputs, count, output, Multiply<A>, false);
+      return Fold<T>(inputs, count, results, Multiply<A>, false);
     case Reduction::kMax:
-      return Fold<T>(inputs, count, output, Larger<A>, false);
+      return Fold<T>(inputs, count, results, Larger<A>, false);
     case Reduction::kMin:
-      return Fold<T>(inputs, count, output, Smaller<A>, false);
+      return Fold<T>(inputs, count, results, Smaller<A>, false);
   }
 }
 
@@ -109,8 +143,13 @@ void ReduceAs(Reduction reduction, std::span<const std::byte* const> inputs, int
 
 absl::Status ReduceRanks(Reduction reduction, DType dtype, std::span<const std::byte* const> inputs,
                          int64_t count, std::byte* output) {
+  return ReduceRanks(reduction, dtype, inputs, count, std::span<std::byte* const>(&output, 1));
+}
+
+absl::Status ReduceRanks(Reduction reduction, DType dtype, std::span<const std::byte* const> inputs,
+                         int64_t count, std::span<std::byte* const> outputs) {
   const auto reduce = [&]<typename T>(T) {
-    ReduceAs<T>(reduction, inputs, count, output);
+    ReduceAs<T>(reduction, inputs, count, outputs);
     return absl::OkStatus();
   };
   switch (dtype) {

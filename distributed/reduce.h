@@ -17,6 +17,10 @@ namespace millrace {
 // one of the inputs. UsageError for bool.
 absl::Status ReduceRanks(Reduction reduction, DType dtype, std::span<const std::byte* const> inputs,
                          int64_t count, std::byte* output);
+// The same to each of `outputs`. Each may be one of the inputs; none overlaps another's bytes in
+// any other way.
+absl::Status ReduceRanks(Reduction reduction, DType dtype, std::span<const std::byte* const> inputs,
+                         int64_t count, std::span<std::byte* const> outputs);
 
 }  // namespace millrace
 

@@ -2,12 +2,10 @@
 // then waits until all others have; flags are written by their own member only, so a round costs a
 // store and n - 1 loads a member and no lock. All data are read where they lie.
 //
-// AllReduce: rank r reduces the r-th part of all inputs into its own output; a round; then it
-// copies the other parts from the outputs of those that made them; a round, after which inputs and
-// outputs may change again. Inputs and outputs may be the same bytes: part r of rank q's buffer is
-// read in the first step by r alone, and written only by q's copy in the second, after r is done
-// with it. (The part a rank makes lies in its own buffer and is read by the others in the second
-// step.)
+// AllReduce: rank r reduces the r-th part of all inputs into that part of all outputs, so every
+// byte is read once and written once where it belongs, and one round ends it. Inputs and outputs
+// may be the same bytes: part r of rank q's buffer is read, block by block, by r alone and then
+// written by r alone.
 #include "distributed/shared_group.h"
 
 #include <algorithm>
@@ -20,17 +18,6 @@
 #include "graph/strings.h"
 
 namespace millrace {
-
-struct SharedGroup {
-  struct Member {
-    Flag rounds;
-    CollectiveSpec spec;  // a copy: others read it even when this member has failed and left
-    const std::byte* input = nullptr;
-    std::byte* output = nullptr;
-  };
-  explicit SharedGroup(int members) : members(members) {}
-  std::vector<Member> members;  // by rank
-};
 
 namespace {
 
@@ -69,21 +56,26 @@ void CopyBytes(std::byte* to, const std::byte* from, int64_t size_bytes) {
 
 class SharedGroupMember : public Group {
  public:
-  SharedGroupMember(std::shared_ptr<SharedGroup> group, int rank)
-      : group_(std::move(group)),
+  SharedGroupMember(std::vector<MemberView> members, int rank, OnWaiting on_waiting)
+      : members_(std::move(members)),
         rank_(rank),
-        ranks_(static_cast<int>(group_->members.size())),
-        parts_(group_->members.size()) {}
+        ranks_(static_cast<int>(members_.size())),
+        on_waiting_(std::move(on_waiting)),
+        inputs_(members_.size()),
+        outputs_(members_.size()),
+        parts_(members_.size()),
+        targets_(members_.size()) {}
 
   absl::Status Run(Stream& stream, const CollectiveSpec& spec, const std::byte* input,
                    std::byte* output) override {
-    SharedGroup::Member& self = group_->members[rank_];
+    GroupMember& self = *members_[rank_].member;
     self.spec = spec;
     self.input = input;
     self.output = output;
     MILLRACE_RETURN_IF_ERROR(Meet(stream));
     MILLRACE_RETURN_IF_ERROR(CheckSpecs(spec));
-    MILLRACE_RETURN_IF_ERROR(RunKind(stream, spec, output));
+    MILLRACE_RETURN_IF_ERROR(FindBuffers(spec));
+    MILLRACE_RETURN_IF_ERROR(RunKind(spec, output));
     return Meet(stream);
   }
 
@@ -91,17 +83,37 @@ class SharedGroupMember : public Group {
   // Until all members have come as far.
   absl::Status Meet(Stream& stream) {
     ++round_;
-    MILLRACE_RETURN_IF_ERROR(stream.Signal(group_->members[rank_].rounds, round_));
+    MILLRACE_RETURN_IF_ERROR(stream.Signal(members_[rank_].member->rounds, round_));
     for (int other = 0; other < ranks_; ++other) {
       if (other == rank_) continue;
-      MILLRACE_RETURN_IF_ERROR(stream.WaitFlag(group_->members[other].rounds, round_));
+      if (on_waiting_) on_waiting_(other);
+      MILLRACE_RETURN_IF_ERROR(stream.WaitFlag(members_[other].member->rounds, round_));
+    }
+    if (on_waiting_) on_waiting_(-1);
+    return absl::OkStatus();
+  }
+
+  // Where all members' inputs, and what is written to of their outputs, lie here.
+  absl::Status FindBuffers(const CollectiveSpec& spec) {
+    const int64_t bytes = spec.count * SizeOf(spec.dtype);
+    for (int r = 0; r < ranks_; ++r) {
+      const GroupMember& member = *members_[r].member;
+      inputs_[r] = member.input;
+      outputs_[r] = member.output;
+      if (!members_[r].find) continue;
+      inputs_[r] = members_[r].find(member.input, bytes);
+      outputs_[r] = spec.kind == CommKind::kAllReduce ? members_[r].find(member.output, bytes)
+                                                      : members_[r].member->output;
+      if (inputs_[r] == nullptr || outputs_[r] == nullptr) {
+        return InternalError(StrCat(ToText(spec), ": rank ", r, "'s buffer is out of reach"));
+      }
     }
     return absl::OkStatus();
   }
 
   absl::Status CheckSpecs(const CollectiveSpec& spec) const {
     for (int other = 0; other < ranks_; ++other) {
-      const CollectiveSpec& theirs = group_->members[other].spec;
+      const CollectiveSpec& theirs = members_[other].member->spec;
       if (SameSpec(spec, theirs)) continue;
       return DistributedError(StrCat("rank ", rank_, " runs ", ToText(spec), " while rank ", other,
                                      " runs ", ToText(theirs)));
@@ -116,28 +128,28 @@ class SharedGroupMember : public Group {
     return absl::OkStatus();
   }
 
-  absl::Status RunKind(Stream& stream, const CollectiveSpec& spec, std::byte* output) {
+  absl::Status RunKind(const CollectiveSpec& spec, std::byte* output) {
     const int64_t element = SizeOf(spec.dtype);
     const int64_t bytes = spec.count * element;
     switch (spec.kind) {
       case CommKind::kAllReduce:
-        return AllReduce(stream, spec, output);
+        return AllReduce(spec);
       case CommKind::kAllGather:
-        for (int r = 0; r < ranks_; ++r) CopyBytes(output + r * bytes, InputOf(r), bytes);
+        for (int r = 0; r < ranks_; ++r) CopyBytes(output + r * bytes, inputs_[r], bytes);
         return absl::OkStatus();
       case CommKind::kReduceScatter: {
         const int64_t share = spec.count / ranks_;
-        return Reduce(spec, {rank_ * share, (rank_ + 1) * share}, output);
+        return Reduce(spec, {rank_ * share, (rank_ + 1) * share}, {&output, 1});
       }
       case CommKind::kAllToAll: {
         const int64_t share = bytes / ranks_;
         for (int r = 0; r < ranks_; ++r) {
-          CopyBytes(output + r * share, InputOf(r) + rank_ * share, share);
+          CopyBytes(output + r * share, inputs_[r] + rank_ * share, share);
         }
         return absl::OkStatus();
       }
       case CommKind::kBroadcast:
-        CopyBytes(output, InputOf(spec.root), bytes);
+        CopyBytes(output, inputs_[spec.root], bytes);
         return absl::OkStatus();
       case CommKind::kNone:
       case CommKind::kPublish:
@@ -147,43 +159,60 @@ class SharedGroupMember : public Group {
     return InternalError(StrCat(ToText(spec), " is not a collective"));
   }
 
-  absl::Status AllReduce(Stream& stream, const CollectiveSpec& spec, std::byte* output) {
+  absl::Status AllReduce(const CollectiveSpec& spec) {
     const int64_t element = SizeOf(spec.dtype);
     const Part own = PartOf(spec.count, element, ranks_, rank_);
-    MILLRACE_RETURN_IF_ERROR(Reduce(spec, own, output + own.begin * element));
-    MILLRACE_RETURN_IF_ERROR(Meet(stream));
-    for (int r = 0; r < ranks_; ++r) {
-      if (r == rank_) continue;
-      const Part part = PartOf(spec.count, element, ranks_, r);
-      CopyBytes(output + part.begin * element, group_->members[r].output + part.begin * element,
-                part.size() * element);
-    }
-    return absl::OkStatus();
+    for (int r = 0; r < ranks_; ++r) targets_[r] = outputs_[r] + own.begin * element;
+    return Reduce(spec, own, targets_);
   }
 
-  // That part of all inputs, to `output`.
-  absl::Status Reduce(const CollectiveSpec& spec, Part part, std::byte* output) {
-    for (int r = 0; r < ranks_; ++r) parts_[r] = InputOf(r) + part.begin * SizeOf(spec.dtype);
-    return ReduceRanks(spec.reduction, spec.dtype, parts_, part.size(), output);
+  // That part of all inputs, to each of `outputs`.
+  absl::Status Reduce(const CollectiveSpec& spec, Part part, std::span<std::byte* const> outputs) {
+    for (int r = 0; r < ranks_; ++r) parts_[r] = inputs_[r] + part.begin * SizeOf(spec.dtype);
+    return ReduceRanks(spec.reduction, spec.dtype, parts_, part.size(), outputs);
   }
 
-  const std::byte* InputOf(int rank) const { return group_->members[rank].input; }
-
-  const std::shared_ptr<SharedGroup> group_;
+  const std::vector<MemberView> members_;
   const int rank_;
   const int ranks_;
-  std::vector<const std::byte*> parts_;  // by rank; kept, so that running does not allocate
+  const OnWaiting on_waiting_;
+  // By rank; kept, so that running does not allocate.
+  std::vector<const std::byte*> inputs_;
+  std::vector<std::byte*> outputs_;
+  std::vector<const std::byte*> parts_;
+  std::vector<std::byte*> targets_;
   uint32_t round_ = 0;
 };
 
+// Keeps the group it is a member of.
+class KeepingMember : public Group {
+ public:
+  KeepingMember(std::shared_ptr<SharedGroup> group, std::unique_ptr<Group> member)
+      : group_(std::move(group)), member_(std::move(member)) {}
+  absl::Status Run(Stream& stream, const CollectiveSpec& spec, const std::byte* input,
+                   std::byte* output) override {
+    return member_->Run(stream, spec, input, output);
+  }
+
+ private:
+  const std::shared_ptr<SharedGroup> group_;
+  const std::unique_ptr<Group> member_;
+};
+
 }  // namespace
+
+std::unique_ptr<Group> JoinGroup(std::vector<MemberView> members, int rank, OnWaiting on_waiting) {
+  return std::make_unique<SharedGroupMember>(std::move(members), rank, std::move(on_waiting));
+}
 
 std::shared_ptr<SharedGroup> CreateSharedGroup(int members) {
   return std::make_shared<SharedGroup>(members);
 }
 
 std::unique_ptr<Group> JoinGroup(std::shared_ptr<SharedGroup> group, int rank) {
-  return std::make_unique<SharedGroupMember>(std::move(group), rank);
+  std::vector<MemberView> members;
+  for (GroupMember& member : group->members) members.push_back({.member = &member});
+  return std::make_unique<KeepingMember>(std::move(group), JoinGroup(std::move(members), rank));
 }
 
 }  // namespace millrace

@@ -1,5 +1,7 @@
 #include "runtime/bound_program.h"
 
+#include <optional>
+
 #include "absl/strings/str_join.h"
 #include "graph/channels_last.h"
 #include "graph/mesh_coordinates.h"
@@ -21,8 +23,19 @@ absl::Status AllocateBuffers(BoundProgram& bound) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<BoundProgram> Bind(const PlanBundle& plan, int32_t program,
-                                  std::vector<int64_t> coordinates, const DeviceTable& devices) {
+absl::Status NoSuchDevice(const PlanBundle& plan, const BoundProgram& bound,
+                          const DeviceTable& devices) {
+  return UsageError(StrCat("plan '", plan.name, "': program '", bound.program->name, "' runs on ",
+                           bound.device_name, ", which is not among the devices: ",
+                           absl::StrJoin(devices, ", ", [](std::string* out, const auto& entry) {
+                             out->append(entry.first);
+                           })));
+}
+
+// nullopt: it is another process's.
+absl::StatusOr<std::optional<BoundProgram>> Bind(const PlanBundle& plan, int32_t program,
+                                                 std::vector<int64_t> coordinates,
+                                                 const DeviceTable& devices, bool others) {
   BoundProgram bound;
   bound.program = &plan.programs[program];
   const int64_t index = Evaluate(bound.program->device_index, {.coordinates = coordinates});
@@ -30,11 +43,8 @@ absl::StatusOr<BoundProgram> Bind(const PlanBundle& plan, int32_t program,
   bound.device_name = StrCat(bound.program->device_kind, ":", index);
   const auto binding = devices.find(bound.device_name);
   if (binding == devices.end()) {
-    return UsageError(StrCat("plan '", plan.name, "': program '", bound.program->name, "' runs on ",
-                             bound.device_name, ", which is not among the devices: ",
-                             absl::StrJoin(devices, ", ", [](std::string* out, const auto& entry) {
-                               out->append(entry.first);
-                             })));
+    if (others) return std::nullopt;
+    return NoSuchDevice(plan, bound, devices);
   }
   bound.binding = binding->second;
   const std::vector<const Graph*> graphs = FlattenGraphs(plan.graph);
@@ -67,13 +77,14 @@ StridedPlace BoundProgram::Place(SliceId id, int64_t microbatch) const {
 }
 
 absl::StatusOr<std::vector<BoundProgram>> BindPrograms(const PlanBundle& plan,
-                                                       const DeviceTable& devices) {
+                                                       const DeviceTable& devices, bool others) {
   std::vector<BoundProgram> bound;
   for (int32_t program = 0; program < static_cast<int32_t>(plan.programs.size()); ++program) {
     for (int64_t device = 0; device < plan.mesh.num_devices(); ++device) {
-      MILLRACE_ASSIGN_OR_RETURN(BoundProgram one,
-                                Bind(plan, program, CoordinatesOf(plan.mesh, device), devices));
-      bound.push_back(std::move(one));
+      MILLRACE_ASSIGN_OR_RETURN(
+          std::optional<BoundProgram> one,
+          Bind(plan, program, CoordinatesOf(plan.mesh, device), devices, others));
+      if (one.has_value()) bound.push_back(*std::move(one));
     }
   }
   return bound;

@@ -19,7 +19,7 @@ struct BoundProgram {
   Endpoint endpoint;
   std::string device_name;  // "cpu:1"
   DeviceBinding binding;
-  std::vector<Buffer> buffers;  // as program->buffers
+  std::vector<Buffer> buffers;                // as program->buffers
   std::vector<std::vector<int64_t>> strides;  // by slice: its own, or those of kNHWC
 
   Device& device() const { return *binding.device; }
@@ -35,10 +35,10 @@ struct BoundProgram {
 };
 
 // Every program at every coordinate of the mesh: programs in order, coordinates row-major.
-// Allocates all buffers. UsageError naming a device the table lacks; OutOfMemoryError from the
-// device.
+// Allocates all buffers. What runs on a device that the table lacks is another process's and left
+// out when there are `others`, else a UsageError; OutOfMemoryError from the device.
 absl::StatusOr<std::vector<BoundProgram>> BindPrograms(const PlanBundle& plan,
-                                                       const DeviceTable& devices);
+                                                       const DeviceTable& devices, bool others);
 
 // "program 'stage0' at data=1 on cpu:1", for messages.
 std::string Describe(const BoundProgram& bound, const Mesh& mesh);

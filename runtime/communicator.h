@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/mesh.h"
@@ -79,9 +80,26 @@ class Mailbox {
   virtual absl::Status TakeLatest(Stream& stream, std::byte* to, int64_t size_bytes) = 0;
 };
 
+// What a communicator that watches over other processes wants to know of a run, and tell it.
+// Called from threads of the communicator's own.
+class RunObserver {
+ public:
+  virtual ~RunObserver() = default;
+  virtual uint64_t Progress() const = 0;  // instructions begun, roughly; grows while it gets on
+  virtual std::string Where() const = 0;  // what is being done now; empty between runs
+  virtual void Cancel() = 0;              // ends all waits
+};
+
+// Endpoints may be spread over processes: an endpoint is of the process that has its device. All
+// processes make the same calls that concern them all (Connect, Gather), in the same order.
 class Communicator {
  public:
   virtual ~Communicator() = default;
+
+  virtual int num_processes() const { return 1; }
+  virtual int process() const { return 0; }  // this one
+  // After Connect: the process that registered the endpoint; -1 when none has.
+  virtual int ProcessOf(const Endpoint& endpoint) const = 0;
 
   // Called once per local endpoint while preparing, before any port is opened. A communicator
   // serves one session, and outlives it.
@@ -102,6 +120,16 @@ class Communicator {
   virtual absl::StatusOr<std::unique_ptr<Mailbox>> OpenMailbox(const Endpoint& self,
                                                                const std::string& name,
                                                                int64_t size_bytes) = 0;
+
+  // All that is to be opened here is open; what reaches into other processes may be used when this
+  // returns. DistributedError when they do not fit.
+  virtual absl::Status Connect() { return absl::OkStatus(); }
+  // From now on `observer` is asked and told, until it is replaced or taken away (null).
+  virtual void Observe(RunObserver*) {}
+  // The bytes that each process brings, by process; between runs.
+  virtual absl::StatusOr<std::vector<std::string>> Gather(std::string bytes) {
+    return std::vector<std::string>{std::move(bytes)};
+  }
 };
 
 }  // namespace millrace

@@ -70,6 +70,7 @@ class Cancellation {
 struct alignas(64) Flag {
   std::atomic<uint32_t> value{0};
   std::atomic<uint32_t> waiters{0};
+  bool between_processes = false;  // lies in shared memory; set before it is used
 };
 
 class Event {

@@ -98,11 +98,14 @@ struct SpanTrace {
 
 // The loop. `failed` is the place of the step whose error is returned.
 template <typename Trace>
-absl::Status RunLane(const LaneSteps& lane, Trace trace, int32_t& failed) {
+absl::Status RunLane(Lane& running, const LaneSteps& lane, Trace trace, int32_t& failed) {
   const Step* const steps = lane.steps.data();
   const int32_t end = static_cast<int32_t>(lane.steps.size());
+  uint64_t begun = running.begun.load(std::memory_order_relaxed);
   for (int32_t at = 0, next; at < end; at = next) {
     next = at + 1;
+    running.under_way.store(&lane.origins[at], std::memory_order_relaxed);
+    running.begun.store(++begun, std::memory_order_relaxed);
     trace.Begin();
     absl::Status status = RunStep(lane, steps[at], next);
     if (!status.ok()) [[unlikely]] {
@@ -121,7 +124,45 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Prepare(const PlanBundle& pl
                                                             const ExecutorOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<PreparedPlan> prepared,
                             PreparePlan(plan, devices, options));
-  return std::unique_ptr<Executor>(new Executor(std::move(prepared), options.tracer != nullptr));
+  auto executor = std::unique_ptr<Executor>(new Executor(std::move(prepared), options));
+  if (options.communicator != nullptr) options.communicator->Observe(executor.get());
+  return executor;
+}
+
+Executor::~Executor() {
+  if (communicator_ != nullptr) communicator_->Observe(nullptr);
+}
+
+uint64_t Executor::Progress() const {
+  uint64_t begun = 0;
+  for (const auto& lane : prepared_->lanes) begun += lane->begun.load(std::memory_order_relaxed);
+  return begun;
+}
+
+// " (MatMul)": the op of the node that an instruction runs, if it runs one.
+std::string Executor::OpOf(const Instruction& instruction) const {
+  return std::visit(
+      [&](const auto& body) -> std::string {
+        if constexpr (requires { body.graph; }) {
+          return StrCat(" (", prepared_->graph(body.graph).node(body.node).op, ")");
+        } else if constexpr (requires { body.node; }) {
+          return StrCat(" (", prepared_->graph(0).node(body.node).op, ")");
+        } else {
+          return "";
+        }
+      },
+      instruction.body);
+}
+
+std::string Executor::Where() const {
+  std::string where;
+  for (const auto& lane : prepared_->lanes) {
+    const StepOrigin* origin = lane->under_way.load(std::memory_order_relaxed);
+    if (origin == nullptr) continue;
+    StrAppend(&where, where.empty() ? "" : "; and ",
+              DescribeStep(*prepared_, *lane, *origin->instruction), OpOf(*origin->instruction));
+  }
+  return where;
 }
 
 absl::Status Executor::Run(Section section) {
@@ -142,11 +183,12 @@ void Executor::RunLaneOrCancel(int index, Section section) {
   const LaneSteps& steps = lane.sections[static_cast<int>(section)];
   const ProgramState& state = prepared_->states[lane.program];
   int32_t failed = -1;
-  absl::Status status =
-      traced_ ? RunLane(steps, SpanTrace{state.trace}, failed) : RunLane(steps, NoTrace{}, failed);
+  absl::Status status = traced_ ? RunLane(lane, steps, SpanTrace{state.trace}, failed)
+                                : RunLane(lane, steps, NoTrace{}, failed);
   for (size_t i = 0; status.ok() && i < lane.streams.size(); ++i) {
     status = state.streams[lane.streams[i].index]->Synchronize();
   }
+  lane.under_way.store(nullptr, std::memory_order_relaxed);
   if (status.ok()) [[likely]]
     return;
 

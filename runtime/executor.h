@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "graph/plan.h"
 #include "graph/status.h"
@@ -13,13 +14,14 @@
 
 namespace millrace {
 
-class Executor {
+class Executor : private RunObserver {
  public:
   // Allocates the plan's buffers and prepares all sections; runs nothing. `plan` is right (the
   // checker says so) and, like devices, communicator and tracer, outlives the executor.
   static absl::StatusOr<std::unique_ptr<Executor>> Prepare(const PlanBundle& plan,
                                                            const DeviceTable& devices,
                                                            const ExecutorOptions& options = {});
+  ~Executor() override;
 
   // One run of a section on all devices; returns when all streams have finished. The error is that
   // of the first instruction to fail, with program, stream, instruction and node; the others are
@@ -34,12 +36,20 @@ class Executor {
   int num_lanes() const { return static_cast<int>(prepared_->lanes.size()); }
 
  private:
-  Executor(std::unique_ptr<PreparedPlan> prepared, bool traced)
-      : prepared_(std::move(prepared)), traced_(traced) {}
+  Executor(std::unique_ptr<PreparedPlan> prepared, const ExecutorOptions& options)
+      : prepared_(std::move(prepared)),
+        communicator_(options.communicator),
+        traced_(options.tracer != nullptr) {}
 
   void RunLaneOrCancel(int index, Section section);
 
+  std::string OpOf(const Instruction& instruction) const;
+  uint64_t Progress() const override;
+  std::string Where() const override;
+  void Cancel() override { prepared_->cancellation.Request(); }
+
   std::unique_ptr<PreparedPlan> prepared_;
+  Communicator* const communicator_;  // observes this; may be null
   const bool traced_;
   std::atomic<int> first_failed_{-1};  // lane
 };

@@ -29,7 +29,8 @@ void RelaxCpu() {
 
 void SleepOnFlag(Flag& flag, uint32_t seen, int64_t limit_ns) {
   const timespec limit{.tv_sec = 0, .tv_nsec = limit_ns};
-  syscall(SYS_futex, &flag.value, FUTEX_WAIT_PRIVATE, seen, &limit, nullptr, 0);
+  const int operation = flag.between_processes ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE;
+  syscall(SYS_futex, &flag.value, operation, seen, &limit, nullptr, 0);
 }
 
 }  // namespace
@@ -39,7 +40,8 @@ static_assert(sizeof(std::atomic<uint32_t>) == 4 && std::atomic<uint32_t>::is_al
 void SignalFlag(Flag& flag, uint32_t value) {
   flag.value.store(value, std::memory_order_seq_cst);
   if (flag.waiters.load(std::memory_order_seq_cst) != 0) {
-    syscall(SYS_futex, &flag.value, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+    const int operation = flag.between_processes ? FUTEX_WAKE : FUTEX_WAKE_PRIVATE;
+    syscall(SYS_futex, &flag.value, operation, INT_MAX, nullptr, nullptr, 0);
   }
 }
 

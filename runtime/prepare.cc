@@ -83,7 +83,8 @@ absl::Status OpenChannels(PreparedPlan& prepared, Communicator* communicator) {
     MILLRACE_RETURN_IF_ERROR(
         communicator->Register(bound.endpoint, bound.device(), prepared.cancellation));
   }
-  return prepared.channels.Open(*communicator);
+  MILLRACE_RETURN_IF_ERROR(prepared.channels.Open(*communicator));
+  return communicator->Connect();
 }
 
 }  // namespace
@@ -94,7 +95,9 @@ absl::StatusOr<std::unique_ptr<PreparedPlan>> PreparePlan(const PlanBundle& plan
   auto prepared = std::make_unique<PreparedPlan>();
   prepared->plan = &plan;
   prepared->graphs = FlattenGraphs(plan.graph);
-  MILLRACE_ASSIGN_OR_RETURN(prepared->programs, BindPrograms(plan, devices));
+  const bool others =
+      options.communicator != nullptr && options.communicator->num_processes() > 1;
+  MILLRACE_ASSIGN_OR_RETURN(prepared->programs, BindPrograms(plan, devices, others));
   prepared->states.resize(prepared->programs.size());
   for (int32_t i = 0; i < static_cast<int32_t>(prepared->programs.size()); ++i) {
     MILLRACE_RETURN_IF_ERROR(MakeProgramState(*prepared, i, options.tracer));

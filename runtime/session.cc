@@ -9,6 +9,7 @@
 #include "graph/strings.h"
 #include "graph/weights.h"
 #include "runtime/executor.h"
+#include "runtime/session_processes.h"
 #include "runtime/session_transfer.h"
 #include "runtime/value_part.h"
 
@@ -29,17 +30,21 @@ struct BoundInput {
   Tensor tensor = {};  // empty: never set
 };
 
-// By value, all homes in program order.
+// By value, all homes in this process, in program order. What only other processes hold is there
+// too, without a home.
 using Homes = std::map<ValueId, std::vector<Home>>;
 
-Homes HomesOf(const Graph& graph, const Executor& executor,
+Homes HomesOf(const PlanBundle& plan, const Executor& executor,
               std::vector<Binding> Program::*bindings) {
   Homes homes;
+  for (const Program& program : plan.programs) {
+    for (const Binding& binding : program.*bindings) homes[binding.value];
+  }
   for (int i = 0; i < static_cast<int>(executor.programs().size()); ++i) {
     const BoundProgram& bound = executor.programs()[i];
     for (const Binding& binding : bound.program->*bindings) {
       homes[binding.value].push_back(
-          {i, binding.slice, PartOf(graph, binding.value, bound.endpoint.coordinates)});
+          {i, binding.slice, PartOf(plan.graph, binding.value, bound.endpoint.coordinates)});
     }
   }
   return homes;
@@ -100,8 +105,13 @@ struct Session::State {
   absl::Status FillInputs();
   absl::Status RunSection(Section section);
   absl::StatusOr<Tensor> Read(ValueId value, const std::vector<Home>& homes, int32_t slots) const;
+  absl::StatusOr<Tensor> ReadAnywhere(ValueId value, const std::vector<Home>& homes,
+                                      std::vector<Binding> Program::*bindings, int32_t slots) const;
+  absl::StatusOr<Tensor> GatherParts(ValueId value, const std::vector<Home>& homes,
+                                     int32_t slots) const;
 
   CheckedPlan plan;
+  Communicator* communicator = nullptr;
   std::unique_ptr<Executor> executor;
   std::map<std::string, BoundInput, std::less<>> inputs;
   Homes input_homes, outputs, loads, params;
@@ -110,9 +120,9 @@ struct Session::State {
 };
 
 absl::Status Session::State::CollectBindings() {
-  input_homes = HomesOf(graph(), *executor, &Program::inputs);
-  outputs = HomesOf(graph(), *executor, &Program::outputs);
-  loads = HomesOf(graph(), *executor, &Program::loads);
+  input_homes = HomesOf(plan.plan(), *executor, &Program::inputs);
+  outputs = HomesOf(plan.plan(), *executor, &Program::outputs);
+  loads = HomesOf(plan.plan(), *executor, &Program::loads);
   for (const Homes* homes : {&input_homes, &outputs, &loads}) {
     MILLRACE_RETURN_IF_ERROR(RequireParts(graph(), plan.plan().mesh, *homes));
   }
@@ -136,6 +146,7 @@ absl::Status Session::State::Load(const std::map<std::string, Tensor>& given) {
   }
   WeightStore weights(graph());
   for (const auto& [value, homes] : loads) {
+    if (homes.empty()) continue;
     const std::string& name = graph().value(value).name;
     const auto found = given.find(name);
     Tensor tensor;
@@ -226,6 +237,55 @@ absl::StatusOr<Tensor> Session::State::Read(ValueId id, const std::vector<Home>&
   return tensor;
 }
 
+// Processes that lack some of it are told by those that have it; they all find out alike whether
+// there are such processes.
+absl::StatusOr<Tensor> Session::State::ReadAnywhere(ValueId value, const std::vector<Home>& homes,
+                                                    std::vector<Binding> Program::*bindings,
+                                                    int32_t slots) const {
+  const int processes = communicator == nullptr ? 1 : communicator->num_processes();
+  if (processes == 1) return Read(value, homes, slots);
+  if (GlobalType(graph(), value) != graph().value(value).type) {
+    return GatherParts(value, homes, slots);
+  }
+  const std::vector<int> holders = HoldersOf(plan.plan(), value, bindings, *communicator);
+  if (static_cast<int>(std::set<int>(holders.begin(), holders.end()).size()) == processes) {
+    return Read(value, homes, slots);
+  }
+  std::string bytes;
+  if (holders.front() == communicator->process()) {
+    MILLRACE_ASSIGN_OR_RETURN(const Tensor tensor, Read(value, homes, slots));
+    bytes = EncodeTensor(tensor);
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                            communicator->Gather(std::move(bytes)));
+  return DecodeTensor(all[holders.front()]);
+}
+
+// Each process sends the parts that it has, and puts together what comes from all.
+absl::StatusOr<Tensor> Session::State::GatherParts(ValueId id, const std::vector<Home>& homes,
+                                                   int32_t slots) const {
+  const TensorType& type = graph().value(id).type;
+  const TensorType whole = GlobalType(graph(), id);
+  MILLRACE_ASSIGN_OR_RETURN(Tensor part, Tensor::Allocate(type));
+  WireWriter writer;
+  for (const Home& home : homes) {
+    for (int32_t slot = 0; slot < slots; ++slot) {
+      MILLRACE_RETURN_IF_ERROR(ReadSlice(executor->programs()[home.program], home.slice, slot, type,
+                                         part.mutable_bytes()));
+      PutPart(slot * ByteSize(whole) + home.part.offset_bytes, part, writer);
+    }
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                            communicator->Gather(std::move(writer).Take()));
+  MILLRACE_ASSIGN_OR_RETURN(const TensorType stacked, StackedType(whole, slots));
+  MILLRACE_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(stacked));
+  const std::vector<int64_t> origin(graph().mesh.axes.size(), 0);
+  for (const std::string& parts : all) {
+    MILLRACE_RETURN_IF_ERROR(TakeParts(parts, type, PartOf(graph(), id, origin).strides, tensor));
+  }
+  return tensor;
+}
+
 Session::Session() = default;
 Session::~Session() = default;
 
@@ -235,6 +295,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(CheckedPlan plan,
   auto session = std::unique_ptr<Session>(new Session());
   session->state_ = std::make_unique<State>(std::move(plan));
   State& state = *session->state_;
+  state.communicator = options.communicator;
   MILLRACE_ASSIGN_OR_RETURN(state.executor, Executor::Prepare(state.plan.plan(), devices,
                                                               {.communicator = options.communicator,
                                                                .tracer = options.tracer}));
@@ -286,14 +347,15 @@ absl::StatusOr<Tensor> Session::Output(std::string_view name) {
   MILLRACE_ASSIGN_OR_RETURN(const auto found,
                             FindHomes(state_->graph(), state_->outputs, "output", name));
   if (!state_->ran) return UsageError(StrCat("output '", name, "' before the first Run"));
-  return state_->Read(found->first, found->second, state_->microbatches());
+  return state_->ReadAnywhere(found->first, found->second, &Program::outputs,
+                              state_->microbatches());
 }
 
 absl::StatusOr<Tensor> Session::Param(std::string_view name) {
   MILLRACE_RETURN_IF_ERROR(state_->failure);
   MILLRACE_ASSIGN_OR_RETURN(const auto found,
                             FindHomes(state_->graph(), state_->params, "param", name));
-  return state_->Read(found->first, found->second, 1);
+  return state_->ReadAnywhere(found->first, found->second, &Program::loads, 1);
 }
 
 std::map<std::string, int64_t> Session::DeviceBytes() const {

@@ -24,6 +24,10 @@ struct SessionOptions {
   std::map<std::string, Tensor> params = {};
 };
 
+//
+// Of a plan whose endpoints are spread over processes, each process has a session that runs those
+// on the devices of its own table. All take the same calls in the same order, and give the same
+// results: what another process holds is sent here.
 class Session {
  public:
   // Allocates, loads, prepares, runs the init section.
@@ -43,7 +47,7 @@ class Session {
   // loaded, those not named here from their own sources, and the init section runs. Inputs stay.
   absl::Status Reload(const std::map<std::string, Tensor>& params);
 
-  // One step on all endpoints. UsageError when an input was never set. After a failure the session
+  // One step on all endpoints of this process. UsageError when an input was never set. After a failure the session
   // is unusable and says so.
   absl::Status Run();
 

@@ -7,6 +7,7 @@
 #define MILLRACE_RUNTIME_STEPS_H_
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -120,6 +121,9 @@ struct Lane {
   std::vector<StreamId> streams;  // of that program, ascending
   std::array<LaneSteps, 3> sections;
   absl::Status status;  // of the run in progress
+  // For whoever watches: steps begun over all runs, and the one under way; null between runs.
+  std::atomic<uint64_t> begun{0};
+  std::atomic<const StepOrigin*> under_way{nullptr};
 };
 
 }  // namespace millrace

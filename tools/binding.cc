@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "distributed/in_process.h"
+#include "distributed/process_communicator.h"
+#include "graph/plan_json.h"
 #include "graph/strings.h"
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/cpu/cpu_target.h"
@@ -62,9 +64,12 @@ absl::StatusOr<std::vector<CudaDevice>> ListCudaDevices() {
 }
 
 absl::Status BoundDevices::BindCpu(const std::string& name, const DeviceSpec& spec,
-                                   const std::string& offload_directory) {
-  devices_.push_back(CreateCpuDevice(
-      {.name = name, .memory_bytes = spec.memory_bytes, .offload_directory = offload_directory}));
+                                   const std::string& offload_directory,
+                                   const HostAllocator& allocate) {
+  devices_.push_back(CreateCpuDevice({.name = name,
+                                      .memory_bytes = spec.memory_bytes,
+                                      .offload_directory = offload_directory,
+                                      .allocate = allocate}));
   table_[name] = {.device = devices_.back().get(),
                   .kernels = cpu_kernels_.get(),
                   .host_kernels = reference_kernels_.get()};
@@ -105,19 +110,35 @@ absl::Status BoundDevices::BindCuda(const std::string&, const DeviceSpec&, int,
 #endif
 
 absl::StatusOr<BoundDevices> BoundDevices::Bind(const PlanBundle& plan, const MachineSpec& machine,
-                                                const std::string& offload_directory) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> names, AllDeviceNames(plan));
+                                                const std::string& offload_directory, Job* job) {
   BoundDevices bound;
+  HostAllocator allocate;  // null: the device's own
+  std::vector<std::string> names;
+  if (job != nullptr) {
+    MILLRACE_ASSIGN_OR_RETURN(names, DeviceNamesOfRank(plan, job->rank(), job->size()));
+    MILLRACE_RETURN_IF_ERROR(job->Agree("plan", ContentHash(plan)));
+    std::unique_ptr<ProcessCommunicator> communicator = CreateProcessCommunicator(*job);
+    allocate = [memory = communicator->memory()](MemorySpace space, int64_t size_bytes) mutable {
+      return memory.Allocate(space, size_bytes);
+    };
+    bound.communicator_ = std::move(communicator);
+  } else {
+    MILLRACE_ASSIGN_OR_RETURN(names, AllDeviceNames(plan));
+    bound.communicator_ = CreateInProcessCommunicator();
+  }
   bound.cpu_kernels_ = CreateCpuKernelLibrary();
   bound.reference_kernels_ = CreateReferenceKernelLibrary();
-  bound.communicator_ = CreateInProcessCommunicator();
   for (const std::string& name : names) {
     MILLRACE_ASSIGN_OR_RETURN(const auto device, ParseDeviceName(name));
     const auto& [kind, index] = device;
     if (kind != "cpu" && kind != "cuda") return NoKernels(kind);
     MILLRACE_ASSIGN_OR_RETURN(const DeviceLocation location, FindDevice(machine, kind, index));
+    if (kind == "cuda" && job != nullptr) {
+      return DeviceError(
+          StrCat("device ", name, ": processes share the memory of cpu devices only"));
+    }
     MILLRACE_RETURN_IF_ERROR(kind == "cpu"
-                                 ? bound.BindCpu(name, *location.spec, offload_directory)
+                                 ? bound.BindCpu(name, *location.spec, offload_directory, allocate)
                                  : bound.BindCuda(name, *location.spec, index, offload_directory));
   }
   return bound;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "distributed/job.h"
 #include "graph/machine.h"
 #include "graph/plan.h"
 #include "graph/status.h"
@@ -41,11 +42,13 @@ absl::StatusOr<std::vector<CudaDevice>> ListCudaDevices();
 // Outlives the session.
 class BoundDevices {
  public:
-  // `machine` gives each device its budget; `offload_directory` is where buffers in files lie, or
-  // empty. UsageError for what the machine or this build lacks, DeviceError for a driver that does
-  // not load.
+  // Of a job, the devices of this rank, once all ranks have found that their plans are the same;
+  // null: all devices. `machine` gives each device its budget; `offload_directory` is where buffers
+  // in files lie, or empty. UsageError for what the machine or this build lacks, DistributedError
+  // for plans that differ, DeviceError for a driver that does not load.
   static absl::StatusOr<BoundDevices> Bind(const PlanBundle& plan, const MachineSpec& machine,
-                                           const std::string& offload_directory);
+                                           const std::string& offload_directory,
+                                           Job* job = nullptr);
 
   const DeviceTable& table() const { return table_; }
   Communicator* communicator() const { return communicator_.get(); }
@@ -53,7 +56,7 @@ class BoundDevices {
  private:
   BoundDevices() = default;
   absl::Status BindCpu(const std::string& name, const DeviceSpec& spec,
-                       const std::string& offload_directory);
+                       const std::string& offload_directory, const HostAllocator& allocate);
   absl::Status BindCuda(const std::string& name, const DeviceSpec& spec, int index,
                         const std::string& offload_directory);
 

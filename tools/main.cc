@@ -93,7 +93,8 @@ int Main(int argc, char** argv) {
     return code;
   }
   if (status.ok()) return 0;
-  PrintError(StdView(status.message()));
+  // Without a message: whoever failed has given it.
+  if (!status.message().empty()) PrintError(StdView(status.message()));
   return ExitCode(status);
 }
 

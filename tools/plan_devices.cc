@@ -1,8 +1,11 @@
 #include "tools/plan_devices.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
+#include "graph/machine.h"
 #include "graph/mesh_coordinates.h"
 #include "graph/strings.h"
 
@@ -34,6 +37,30 @@ absl::StatusOr<std::vector<std::string>> AllDeviceNames(const PlanBundle& plan) 
     }
   }
   return std::vector<std::string>(names.begin(), names.end());
+}
+
+absl::StatusOr<std::vector<std::string>> DeviceNamesOfRank(const PlanBundle& plan, int rank,
+                                                           int ranks) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> names, AllDeviceNames(plan));
+  std::map<std::pair<std::string, int64_t>, std::string> ordered;
+  for (const std::string& name : names) {
+    MILLRACE_ASSIGN_OR_RETURN(const auto device, ParseDeviceName(name));
+    ordered[device] = name;
+  }
+  const auto devices = static_cast<int>(ordered.size());
+  if (devices % ranks != 0) {
+    return UsageError(StrCat("plan '", plan.name, "' uses ", devices,
+                             devices == 1 ? " device" : " devices", ", which ", ranks,
+                             " processes cannot share evenly; a mesh (--mesh) spreads a graph over "
+                             "more devices"));
+  }
+  const int share = devices / ranks;
+  std::vector<std::string> own;
+  int index = 0;
+  for (const auto& [device, name] : ordered) {
+    if (index++ / share == rank) own.push_back(name);
+  }
+  return own;
 }
 
 }  // namespace millrace

@@ -19,6 +19,11 @@ std::vector<std::string> DeviceNamesOf(const PlanBundle& plan, const Program& pr
 // Those of all programs, sorted, each once. UsageError beyond what one process could drive.
 absl::StatusOr<std::vector<std::string>> AllDeviceNames(const PlanBundle& plan);
 
+// Those that process `rank` of `ranks` drives: of all, by kind and number, an equal share each, the
+// first to rank 0. UsageError when they cannot be shared so.
+absl::StatusOr<std::vector<std::string>> DeviceNamesOfRank(const PlanBundle& plan, int rank,
+                                                           int ranks);
+
 }  // namespace millrace
 
 #endif  // MILLRACE_TOOLS_PLAN_DEVICES_H_

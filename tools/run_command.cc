@@ -18,6 +18,7 @@
 #include "tools/run_report.h"
 #include "tools/run_request.h"
 #include "tools/value_spec.h"
+#include "tools/workers.h"
 
 namespace millrace {
 namespace {
@@ -28,6 +29,7 @@ struct RunOptions {
   PlanningOptions planning;
   std::string offload;
   RunRequestTexts request;
+  WorkerOptions workers;
   double rtol = 1e-4, atol = 1e-5;
   int64_t iterations = 1, warmup = 0;
   bool profile = false;
@@ -69,7 +71,7 @@ absl::Status RunSteps(const RunOptions& options, Session& session, Tracer& trace
 
 // Reads, writes and compares what was asked for.
 absl::Status CollectResults(const RunOptions& options, const RunRequest& request,
-                            const RunData& data, Session& session, RunReport& report) {
+                            const RunData& data, bool silent, Session& session, RunReport& report) {
   const InterruptDeferral deferral;  // finish what is begun
   for (const std::string& name : NamesOf(session.plan().graph, session.plan().graph.outputs)) {
     MILLRACE_ASSIGN_OR_RETURN(Tensor tensor, session.Output(name));
@@ -77,7 +79,7 @@ absl::Status CollectResults(const RunOptions& options, const RunRequest& request
   }
   for (const ValueSpec& spec : request.outputs) {
     MILLRACE_ASSIGN_OR_RETURN(const Tensor tensor, ReadResult(session, spec.name));
-    MILLRACE_RETURN_IF_ERROR(WriteValue(spec, tensor));
+    if (!silent) MILLRACE_RETURN_IF_ERROR(WriteValue(spec, tensor));
   }
   for (size_t i = 0; i < request.expects.size(); ++i) {
     ExpectReport expect;
@@ -107,7 +109,7 @@ absl::Status CollectResults(const RunOptions& options, const RunRequest& request
   return absl::OkStatus();
 }
 
-absl::Status Run(const RunOptions& options) {
+absl::Status RunAs(const RunOptions& options, Job* job) {
   RunReport report;
   MILLRACE_ASSIGN_OR_RETURN(const RunRequest request, ParseRunRequest(options.request));
   if (!options.trace.empty()) {
@@ -128,7 +130,7 @@ absl::Status Run(const RunOptions& options) {
 
   const Stopwatch prepare;
   MILLRACE_ASSIGN_OR_RETURN(const BoundDevices devices,
-                            BoundDevices::Bind(checked.plan(), machine, options.offload));
+                            BoundDevices::Bind(checked.plan(), machine, options.offload, job));
   Tracer tracer;
   SessionOptions session_options;
   session_options.communicator = devices.communicator();
@@ -148,9 +150,9 @@ absl::Status Run(const RunOptions& options) {
   report.plan = session->plan().name;
   report.hash = ContentHash(session->plan());
   report.device_bytes = session->DeviceBytes();
-  MILLRACE_RETURN_IF_ERROR(CollectResults(options, request, data, *session, report));
+  MILLRACE_RETURN_IF_ERROR(CollectResults(options, request, data, IsSilent(job), *session, report));
   if (options.profile) report.profile = ProfileByNode(tracer, session->plan(), options.iterations);
-  if (!options.trace.empty()) {
+  if (!options.trace.empty() && !IsSilent(job)) {
     const InterruptDeferral deferral;
     MILLRACE_RETURN_IF_ERROR(
         WriteFileAtomically(options.trace, TraceToJson(tracer, session->plan())));
@@ -161,6 +163,10 @@ absl::Status Run(const RunOptions& options) {
     Print(ToText(report));
   }
   return CheckExpectations(report);
+}
+
+absl::Status Run(const RunOptions& options) {
+  return RunAsWorker(options.workers, [&](Job* job) { return RunAs(options, job); });
 }
 
 void DeclareOptions(OptionList& list, RunOptions& options) {
@@ -175,6 +181,7 @@ void DeclareOptions(OptionList& list, RunOptions& options) {
   list.Repeated("--labels", "y=VALUE", request.labels, "Accuracy of an output [rows, classes]");
   list.Text("--held-out", "E:R", request.held_out, "Also of rows with index % E = R alone");
   AddPlanningOptions(list, options.planning);
+  AddWorkerOptions(list, options.workers);
   list.Text("--offload", "FOLDER", options.offload, "Where buffers lie that a plan puts in files");
   list.Count("--iterations", options.iterations, int64_t{1}, kMaxSteps, "Steps to time [1]");
   list.Count("--warmup", options.warmup, int64_t{0}, kMaxSteps, "Steps before them [0]");

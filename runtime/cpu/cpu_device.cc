@@ -80,7 +80,7 @@ class CpuDevice : public Device {
       case MemorySpace::kDevice:
         return AllocateWithinBudget(size_bytes);
       case MemorySpace::kHost:
-        return AllocateOutsideBudget(size_bytes);
+        return AllocateOutsideBudget(MemorySpace::kHost, size_bytes);
       case MemorySpace::kFile:
         break;
     }
@@ -103,8 +103,9 @@ class CpuDevice : public Device {
 
   absl::StatusOr<Buffer> AllocateFlags(int64_t count) override {
     MILLRACE_CHECK(count >= 0 && count <= kMaxBytes / static_cast<int64_t>(sizeof(Flag)));
-    MILLRACE_ASSIGN_OR_RETURN(Buffer buffer,
-                              AllocateOutsideBudget(count * static_cast<int64_t>(sizeof(Flag))));
+    MILLRACE_ASSIGN_OR_RETURN(
+        Buffer buffer,
+        AllocateHere(MemorySpace::kHost, count * static_cast<int64_t>(sizeof(Flag))));
     for (int64_t i = 0; i < count; ++i) new (buffer.data() + i * sizeof(Flag)) Flag();
     return buffer;
   }
@@ -126,22 +127,29 @@ class CpuDevice : public Device {
       return OutOfMemoryError(StrCat(options_.name, ": ", size_bytes, " bytes asked for, ", used,
                                      " in use, limit ", options_.memory_bytes));
     }
-    void* data = AllocateHostMemory(size_bytes);
-    if (data == nullptr) {
+    absl::StatusOr<Buffer> memory = AllocateOutsideBudget(MemorySpace::kDevice, size_bytes);
+    if (!memory.ok()) {
       used_bytes_.fetch_sub(size_bytes);
-      return HostOutOfMemory(size_bytes);
+      return memory;
     }
-    return Buffer(data, size_bytes, MemorySpace::kDevice, [this](void* data, int64_t size) {
-      std::free(data);
-      used_bytes_.fetch_sub(size);
-    });
+    void* data = memory->data();
+    return Buffer(
+        data, size_bytes, MemorySpace::kDevice,
+        [this, held = std::make_shared<Buffer>(*std::move(memory))](void*, int64_t size) mutable {
+          held.reset();
+          used_bytes_.fetch_sub(size);
+        });
   }
 
-  absl::StatusOr<Buffer> AllocateOutsideBudget(int64_t size_bytes) {
+  absl::StatusOr<Buffer> AllocateOutsideBudget(MemorySpace space, int64_t size_bytes) {
+    return options_.allocate ? options_.allocate(space, size_bytes)
+                             : AllocateHere(space, size_bytes);
+  }
+
+  absl::StatusOr<Buffer> AllocateHere(MemorySpace space, int64_t size_bytes) {
     void* data = AllocateHostMemory(size_bytes);
     if (data == nullptr) return HostOutOfMemory(size_bytes);
-    return Buffer(data, size_bytes, MemorySpace::kHost,
-                  [](void* data, int64_t) { std::free(data); });
+    return Buffer(data, size_bytes, space, [](void* data, int64_t) { std::free(data); });
   }
 
   absl::Status HostOutOfMemory(int64_t size_bytes) const {

@@ -3,6 +3,7 @@
 #define MILLRACE_RUNTIME_CPU_CPU_DEVICE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -10,10 +11,16 @@
 
 namespace millrace {
 
+using HostAllocator =
+    std::function<absl::StatusOr<Buffer>(MemorySpace space, int64_t size_bytes)>;
+
 struct CpuDeviceOptions {
   std::string name = "cpu:0";
   int64_t memory_bytes = 0;            // what kDevice buffers may use together; 0: unlimited
   std::string offload_directory = "";  // where kFile buffers lie; "": they are refused
+  // Where kDevice and kHost buffers come from, such as memory that other processes can reach; null:
+  // this process's own.
+  HostAllocator allocate = nullptr;
 };
 
 // kHost buffers are plain host memory outside the budget. kFile buffers are scratch files that have

@@ -102,6 +102,11 @@ void ProgramWriter::Launch(StreamId stream, std::string_view node, std::vector<S
                                   std::move(inputs), std::move(outputs), scratch});
 }
 
+void ProgramWriter::Collective(StreamId stream, std::string_view node,
+                               std::vector<SliceId> inputs, std::vector<SliceId> outputs) {
+  Append(stream, millrace::Collective{Node(node), std::move(inputs), std::move(outputs), {}});
+}
+
 void ProgramWriter::Copy(StreamId stream, SliceId from, SliceId to) {
   Append(stream, millrace::Copy{from, to});
 }

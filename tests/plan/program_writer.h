@@ -38,6 +38,8 @@ class ProgramWriter {
   SegmentId BeginSegment(std::string_view name, int32_t graph = 0);
   void Launch(StreamId stream, std::string_view node, std::vector<SliceId> inputs,
               std::vector<SliceId> outputs, SliceId scratch = {});
+  void Collective(StreamId stream, std::string_view node, std::vector<SliceId> inputs,
+                  std::vector<SliceId> outputs);
   void Copy(StreamId stream, SliceId from, SliceId to);
   void Send(StreamId stream, SliceId from, ProgramId to, int32_t channel);
   void Recv(StreamId stream, SliceId to, ProgramId from, int32_t channel);
