@@ -22,11 +22,15 @@ struct PlanningOptions {
   int threads = 0;                // 0: the device's
   std::string schedule;           // "time" or "memory"; empty: "time"
   int streams = 0;                // at most so many; 0: one
+  std::string memory_budget;      // of each device: "2GiB"; empty: the memory it has
   std::vector<std::string> sets;  // "N=8"
   RewriteOptions rewrites;
   bool needs_weights = false;  // no option: weight files are looked at before any work is done
 };
 void AddPlanningOptions(OptionList& list, PlanningOptions& options);
+
+// The machine to plan for: each of its devices has no more memory than the budget.
+absl::StatusOr<MachineSpec> LoadPlannedMachine(const PlanningOptions& options);
 
 struct PlanForMachine {
   MachineSpec machine;
@@ -51,11 +55,13 @@ struct RewrittenGraph {
   std::vector<RewriteRecord> records;
 };
 // Loads and infers a graph file, and rewrites it for the machine and device that are asked for.
+// With a memory budget, to its end: ordered, and with nodes that run again.
 absl::StatusOr<RewrittenGraph> RewriteFile(const PlanningOptions& options);
 
 // A plan file as it is, with this machine split into the cpu devices it names; or a graph file
 // compiled. UsageError for options that a finished plan could not honour (--set, --device,
-// --threads, --schedule, --streams, --cpu-devices).
+// --threads, --schedule, --streams, --cpu-devices); InfeasibleError for one that needs more than
+// the memory budget.
 absl::StatusOr<PlanForMachine> LoadOrCompile(const PlanningOptions& options, const ModelFile& file);
 
 }  // namespace millrace

@@ -16,9 +16,8 @@ constexpr int64_t kQuickWork = 0, kThoroughWork = 3'000'000;
 
 bool Fits(const LayerNet& net, int64_t batch, int64_t max_work) {
   const BudgetProblem problem = TrainingProblem(net, batch);
-  FitOptions options{.budget_bytes = kBudgetBytes,
-                     .max_repeat_us = ForwardTime(net, batch),
-                     .max_work = max_work};
+  FitOptions options{
+      .budget_bytes = kBudgetBytes, .max_repeat_us = ForwardTime(net, batch), .max_work = max_work};
   const FittedSteps fitted = FitSteps(problem, options);
   return fitted.fits && fitted.measure.repeat_us <= options.max_repeat_us;
 }
@@ -58,8 +57,7 @@ void Report(const NamedNet& named) {
     return MeasureSteps(TrainingProblem(net, batch), given)->peak_bytes <= kBudgetBytes;
   });
   const auto begin = std::chrono::steady_clock::now();
-  const int64_t batch =
-      LargestBatch(bound, [&](int64_t b) { return Fits(net, b, kQuickWork); });
+  const int64_t batch = LargestBatch(bound, [&](int64_t b) { return Fits(net, b, kQuickWork); });
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
   std::printf("%-10s %6.2f %7.1f %7.1f %8lld %9lld %7lld %7lld %6.1f %8.1f\n", named.name.c_str(),
               macs / 1e9, 4 * elements / 1e6, static_cast<double>(params) / 1e6,
@@ -73,7 +71,8 @@ void Report(const NamedNet& named) {
 
 int main() {
   std::printf(
-      "network     GMACs  acts/MB  params/M  as it is published    here   bound   gap/%%      ms\n");
+      "network     GMACs  acts/MB  params/M  as it is published    here   bound   gap/%%      "
+      "ms\n");
   for (const millrace::NamedNet& net : millrace::CheckmateNets()) millrace::Report(net);
   return 0;
 }

@@ -91,10 +91,8 @@ int32_t LayerNet::MaxPool(int32_t x, int64_t size, int64_t stride) {
 
 int32_t LayerNet::UpSample(int32_t x) {
   const NetLayer& in = layers_[x];
-  return Append({.inputs = {x},
-                 .channels = in.channels,
-                 .height = 2 * in.height,
-                 .width = 2 * in.width});
+  return Append(
+      {.inputs = {x}, .channels = in.channels, .height = 2 * in.height, .width = 2 * in.width});
 }
 
 int32_t LayerNet::PoolAll(int32_t x) {
@@ -117,8 +115,7 @@ int32_t LayerNet::Add(int32_t a, int32_t b) {
 }
 
 int32_t LayerNet::Crop(int32_t x, int64_t height, int64_t width) {
-  return Append(
-      {.inputs = {x}, .channels = layers_[x].channels, .height = height, .width = width});
+  return Append({.inputs = {x}, .channels = layers_[x].channels, .height = height, .width = width});
 }
 
 int32_t LayerNet::Dense(int32_t x, int64_t channels, bool relu) {

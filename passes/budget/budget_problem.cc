@@ -236,6 +236,32 @@ std::vector<LiveTensor> LiveAtStep(const BudgetProblem& problem, std::span<const
   return live;
 }
 
+namespace {
+
+// Bytes of operands that may at best lie in those of results.
+int64_t MostWrittenOver(const BudgetProblem& problem, std::span<const int32_t> storage,
+                        const BudgetOp& op) {
+  int64_t saved = 0;
+  std::vector<int32_t> given;
+  std::vector<std::pair<int32_t, int64_t>> room;  // of results
+  for (const auto& [write, read] : op.in_place) {
+    const int32_t whole = storage[read];
+    const BudgetTensor& tensor = problem.tensors[whole];
+    if (tensor.is_kept || tensor.producer < 0 || std::ranges::find(given, whole) != given.end()) {
+      continue;
+    }
+    auto of = std::ranges::find(room, write, &std::pair<int32_t, int64_t>::first);
+    if (of == room.end()) of = room.insert(of, {write, problem.tensors[write].size_bytes});
+    const int64_t shared = std::min(of->second, tensor.size_bytes);
+    of->second -= shared;
+    saved += shared;
+    given.push_back(whole);
+  }
+  return saved;
+}
+
+}  // namespace
+
 WorkingSet LargestWorkingSet(const BudgetProblem& problem) {
   const std::vector<int32_t> storage = StorageOfTensors(problem);
   const std::vector<std::vector<int32_t>> readers = ReadersOfStorage(problem, storage);
@@ -273,13 +299,7 @@ WorkingSet LargestWorkingSet(const BudgetProblem& problem) {
       bytes += size;
       if (problem.tensors[write].is_kept) kept_by_it += size;
     }
-    for (const auto& [write, read] : op.in_place) {  // at best
-      if (!problem.tensors[storage[read]].is_kept &&
-          problem.tensors[storage[read]].producer >= 0) {
-        bytes -= problem.tensors[write].size_bytes;
-        break;
-      }
-    }
+    bytes -= MostWrittenOver(problem, storage, op);
     kept += kept_by_it;
     if (bytes > largest.bytes) largest = {bytes, index};
   }

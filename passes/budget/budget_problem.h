@@ -18,7 +18,8 @@
 
 namespace millrace {
 
-// A result may be written over an operand of the same size that nobody needs any more.
+// A result may be written over an operand of the same size that nobody needs any more; one that is
+// larger may at best have the operand made in its place.
 struct BudgetInPlace {
   int32_t write = -1, read = -1;  // tensors of the operation
 };

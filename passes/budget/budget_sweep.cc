@@ -282,7 +282,7 @@ class BudgetSweeper::Sweep {
   std::vector<int32_t> pins_;                 // by storage
   mutable std::vector<int32_t> next_reader_;  // by storage: index of the first not before now_
   std::vector<int64_t> stamp_;                // by tensor: the last query that saw it
-  std::vector<int32_t> version_;  // by storage: of its candidate
+  std::vector<int32_t> version_;              // by storage: of its candidate
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> heap_;
   std::vector<int32_t> stack_;
   int64_t query_ = 0;

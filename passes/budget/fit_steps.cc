@@ -20,12 +20,10 @@ namespace {
 using Gather = SweepRule::Gather;
 
 constexpr SweepRule kRules[] = {
-    {1, 1, Gather::kThereFirst},        {1, 0.5, Gather::kThereFirst},
-    {1, 0, Gather::kThereFirst},        {1, 2, Gather::kThereFirst},
-    {1, 1, Gather::kCostliestFirst},    {0.5, 1, Gather::kThereFirst},
-    {0, 1, Gather::kThereFirst},        {1, 1, Gather::kAsListed},
-    {1, 0, Gather::kCostliestFirst},    {0, 0, Gather::kThereFirst},
-    {1, 4, Gather::kThereFirst},        {0.5, 0, Gather::kCostliestFirst},
+    {1, 1, Gather::kThereFirst}, {1, 0.5, Gather::kThereFirst},   {1, 0, Gather::kThereFirst},
+    {1, 2, Gather::kThereFirst}, {1, 1, Gather::kCostliestFirst}, {0.5, 1, Gather::kThereFirst},
+    {0, 1, Gather::kThereFirst}, {1, 1, Gather::kAsListed},       {1, 0, Gather::kCostliestFirst},
+    {0, 0, Gather::kThereFirst}, {1, 4, Gather::kThereFirst},     {0.5, 0, Gather::kCostliestFirst},
 };
 
 class Fitter {
@@ -68,7 +66,8 @@ class Fitter {
   bool Try(const SweepRule& rule) {
     SweepLimits limits{.budget_bytes = options_.budget_bytes};
     // What takes somewhat longer than the best may be better once it is thinned out.
-    limits.max_repeat_us = best_.fits ? kSlack * best_.measure.repeat_us : kSlack * options_.max_repeat_us;
+    limits.max_repeat_us =
+        best_.fits ? kSlack * best_.measure.repeat_us : kSlack * options_.max_repeat_us;
     limits.max_work = kSweepWork + kSweepWorkPerOp * std::ssize(problem_.ops);
     SweepResult swept = sweeper_.Run(rule, limits, best_.work);
     if (!swept.fits) {
