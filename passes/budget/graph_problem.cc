@@ -37,7 +37,10 @@ class BudgetProblemMaker {
         costs_(costs),
         in_init_(NodesForInit(graph)),
         is_awaited_(AwaitedMask(graph)),
-        tensor_of_(graph.values.size(), -1) {}
+        is_update_(graph.values.size(), 0),
+        tensor_of_(graph.values.size(), -1) {
+    for (const Update& update : graph.updates) is_update_[update.value.index] = 1;
+  }
 
   GraphProblem Make() {
     for (const ValueId id : graph_.params) {
@@ -149,6 +152,13 @@ class BudgetProblemMaker {
     const Value& value = graph_.value(update.value);
     if (tensor < 0 || !value.producer.valid() || last_reader > value.producer.index) return;
     const Node& node = graph_.node(value.producer);
+    // A node with other results, such as a normalization that also moves its statistics, may have to
+    // run again, by the old version.
+    if (!std::ranges::all_of(node.outputs, [&](ValueId out) {
+          return !out.valid() || is_update_[out.index] != 0;
+        })) {
+      return;
+    }
     const OpDef* def = FindOp(node.op);
     const bool may_write_over =
         def != nullptr && std::ranges::any_of(def->traits.in_place, [&](const InPlacePair& pair) {
@@ -164,6 +174,7 @@ class BudgetProblemMaker {
   const Graph& graph_;
   const std::span<const NodeCost> costs_;
   const std::vector<uint8_t> in_init_, is_awaited_;
+  std::vector<uint8_t> is_update_;  // by value
   std::vector<int32_t> tensor_of_;  // by value; -1: always there
   GraphProblem result_;
 };
