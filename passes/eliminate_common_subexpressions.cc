@@ -1,8 +1,9 @@
 // Common subexpression elimination: of nodes that compute the same thing (op, attributes, operands,
 // the results that are wanted, where it runs) the first stays, and readers of the others read its
 // results. Constants of equal type and data count as one. Nodes that have effects, draw random
-// numbers or hold graphs are left alone. A duplicate that gives a graph output goes only if the
-// first can give it in its place. O(nodes + uses), by hashing.
+// numbers or hold graphs are left alone, and so are those that repeat another to save memory. A
+// duplicate that gives a graph output goes only if the first can give it in its place.
+// O(nodes + uses), by hashing.
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
@@ -11,6 +12,7 @@
 #include "graph/strings.h"
 #include "ops/op_def.h"
 #include "passes/attr_bits.h"
+#include "passes/budget/graph_problem.h"
 #include "passes/graph_edit.h"
 #include "passes/pass_list.h"
 
@@ -36,7 +38,7 @@ std::string ConstantKey(const Graph& graph, ValueId id) {
 
 bool MayBeShared(const Node& node) {
   const OpDef* op = FindOp(node.op);
-  return op != nullptr && node.subgraphs.empty() && op->traits.deterministic &&
+  return op != nullptr && node.subgraphs.empty() && !IsRepeat(node) && op->traits.deterministic &&
          !op->traits.has_effects && op->traits.comm == CommKind::kNone;
 }
 

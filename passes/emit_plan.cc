@@ -69,7 +69,8 @@ class Emitter {
     segment_ = SegmentId(0);
     program_.segments.push_back({"step", 0, {}});
     program_.step.push_back({segment_, 0});
-    variant_of_node_ = AssignLayouts(graph, variants_);
+    variant_of_node_ = options_.variant_of_node;
+    if (variant_of_node_.empty()) variant_of_node_ = AssignLayouts(graph, variants_);
     const std::vector<uint8_t> in_init = NodesForInit(graph);
     EmitInit(in_init);
     SaveOldVersions(graph);

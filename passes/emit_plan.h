@@ -22,6 +22,9 @@ struct EmitOptions {
   // By node of the outermost graph, from 0; empty: all on stream 0. Nodes are issued in graph
   // order.
   std::vector<int32_t> stream_of_node = {};
+  // Likewise the kernel each node runs, of the target's (null: it runs none); empty: the best ones
+  // (passes/assign_layouts.h).
+  std::vector<const KernelVariant*> variant_of_node = {};
 };
 
 // `graph` is inferred, verified, and has no constants in nested graphs. BadInputError naming every

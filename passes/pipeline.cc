@@ -7,6 +7,7 @@
 #include "graph/strings.h"
 #include "graph/verify.h"
 #include "ops/infer.h"
+#include "passes/budget/fit_graph.h"
 #include "passes/emit_plan.h"
 #include "passes/parallel/bucket_reductions.h"
 #include "passes/parallel/lower_shardings.h"
@@ -127,12 +128,24 @@ void ForgetRefusals(size_t begin, std::vector<RewriteRecord>& records) {
   records.erase(refused, records.end());
 }
 
-absl::Status CheckFits(const Program& program, const DeviceLocation& device) {
-  const int64_t needed = DeviceBytes(program), there = device.spec->memory_bytes;
-  if (needed <= there) return absl::OkStatus();
-  return InfeasibleError(StrCat("the plan needs ", needed, " bytes on ", program.device_kind, ":",
-                                device.index, ", which has ", there,
-                                "; the smallest memory that works is ", needed, " bytes"));
+// What does not fit as it is may in another order, with nodes run again, on one stream.
+absl::Status FitIntoMemory(Graph& graph, const Target& target, const DeviceSpec& device,
+                           const CompileOptions& options, const EmitOptions& emit, Program& program,
+                           std::vector<RewriteRecord>& records) {
+  if (BudgetedBytes(program) <= device.memory_bytes) return absl::OkStatus();
+  FitGraphOptions fit{.budget_bytes = device.memory_bytes, .device = &device, .emit = emit};
+  if (options.costs != nullptr) fit.known.costs = options.costs->FindDevice(device.name);
+  if (program.streams.size() > 1) {
+    fit.emit.stream_of_node.clear();
+    fit.emit.threads = options.threads > 0 ? options.threads : device.threads;
+    records.push_back({"streams", "spread", {}, "the memory there is leaves room for one", false});
+  }
+  MILLRACE_ASSIGN_OR_RETURN(FittedGraph fitted, FitGraph(graph, target, fit));
+  MILLRACE_RETURN_IF_ERROR(VerifyGraphAfter(fitted.graph, "budget"));
+  graph = std::move(fitted.graph);
+  program = std::move(fitted.program);
+  for (RewriteRecord& record : fitted.records) records.push_back(std::move(record));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -197,7 +210,8 @@ absl::StatusOr<CompileResult> Compile(Graph graph, const MachineSpec& machine, c
     result.records.push_back(std::move(record));
   }
   MILLRACE_ASSIGN_OR_RETURN(Program program, EmitProgram(graph, target, emit));
-  MILLRACE_RETURN_IF_ERROR(CheckFits(program, device));
+  MILLRACE_RETURN_IF_ERROR(
+      FitIntoMemory(graph, target, *device.spec, options, emit, program, result.records));
 
   result.plan.name = graph.name;
   result.plan.machine = machine.name;

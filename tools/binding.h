@@ -15,6 +15,7 @@
 #include "graph/status.h"
 #include "graph/target.h"
 #include "runtime/communicator.h"
+#include "runtime/cpu/cpu_device.h"
 #include "runtime/device_table.h"
 
 namespace millrace {

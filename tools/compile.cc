@@ -10,6 +10,7 @@
 #include "tools/model_file.h"
 #include "tools/plan_devices.h"
 #include "tools/prediction.h"
+#include "tools/quantity.h"
 
 namespace millrace {
 namespace {
@@ -31,6 +32,33 @@ absl::StatusOr<int> CpuDevicesFor(const PlanBundle& plan) {
   return static_cast<int>(devices);
 }
 
+absl::StatusOr<int64_t> ParseMemoryBudget(const PlanningOptions& options) {
+  const absl::StatusOr<double> bytes = ParseQuantity(options.memory_budget, "B");
+  if (!bytes.ok()) return Annotate(bytes.status(), "--memory-budget");
+  return static_cast<int64_t>(std::min(*bytes, static_cast<double>(kMaxBytes)));
+}
+
+absl::Status LimitMemory(const PlanningOptions& options, MachineSpec& machine) {
+  if (options.memory_budget.empty()) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t budget, ParseMemoryBudget(options));
+  for (DeviceSpec& device : machine.devices) {
+    device.memory_bytes = std::min(device.memory_bytes, budget);
+  }
+  return absl::OkStatus();
+}
+
+// What is planned already can only be compared to the budget.
+absl::Status CheckWithinBudget(const PlanningOptions& options, const PlanBundle& plan,
+                               const MachineSpec& machine) {
+  if (options.memory_budget.empty()) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t budget, ParseMemoryBudget(options));
+  MILLRACE_ASSIGN_OR_RETURN(const MemoryFit fit, FitOf(plan, machine));
+  if (fit.needed_bytes <= budget) return absl::OkStatus();
+  return InfeasibleError(StrCat("--memory-budget: '", options.file, "' is a plan that needs ",
+                                fit.needed_bytes, " bytes on ", fit.device, ", more than ", budget,
+                                "; plan the graph with this budget instead"));
+}
+
 }  // namespace
 
 void AddPlanningOptions(OptionList& list, PlanningOptions& options) {
@@ -39,6 +67,9 @@ void AddPlanningOptions(OptionList& list, PlanningOptions& options) {
   list.Count("--threads", options.threads, 1, 1024, "Threads of the device [all it has]");
   list.Count("--streams", options.streams, 1, 64,
              "At most so many compute streams, where they pay [1]");
+  list.Text("--memory-budget", "SIZE", options.memory_budget,
+            "Memory a device may use, such as 2GiB; what is lacking is computed again "
+            "[what it has]");
   list.Text("--schedule", "GOAL", options.schedule,
             "Order nodes for: time, or memory (least live at once) [time]");
   list.Text("--machine", "FILE", options.machine, "Machine to plan for [this one]");
@@ -55,6 +86,15 @@ void AddPlanningOptions(OptionList& list, PlanningOptions& options) {
              "Cut the optimizer's state over the axis data (1), and sums of gradients too (2)");
   list.AtMostOne({"--machine", "--cpu-devices"});
   AddRewriteOptions(list, options.rewrites);
+}
+
+absl::StatusOr<MachineSpec> LoadPlannedMachine(const PlanningOptions& options,
+                                               int64_t mesh_devices) {
+  const auto in_mesh = static_cast<int>(std::min<int64_t>(mesh_devices, kMaxCpuDevices));
+  const int cpu_devices = options.cpu_devices > 0 ? options.cpu_devices : in_mesh;
+  MILLRACE_ASSIGN_OR_RETURN(MachineSpec machine, LoadMachineOrDetect(options.machine, cpu_devices));
+  MILLRACE_RETURN_IF_ERROR(LimitMemory(options, machine));
+  return machine;
 }
 
 int64_t NumNodes(const Graph& graph) {
@@ -104,9 +144,7 @@ absl::StatusOr<Destination> FindDestination(const PlanningOptions& options, cons
   Destination result;
   const std::string device = options.device.empty() ? CompileOptions().device : options.device;
   MILLRACE_ASSIGN_OR_RETURN(const auto kind_and_index, ParseDeviceName(device));
-  const int64_t in_mesh = std::min<int64_t>(mesh.num_devices(), kMaxCpuDevices);
-  const int cpu_devices = options.cpu_devices > 0 ? options.cpu_devices : static_cast<int>(in_mesh);
-  MILLRACE_ASSIGN_OR_RETURN(result.machine, LoadMachineOrDetect(options.machine, cpu_devices));
+  MILLRACE_ASSIGN_OR_RETURN(result.machine, LoadPlannedMachine(options, mesh.num_devices()));
   MILLRACE_ASSIGN_OR_RETURN(result.target, MakeTarget(kind_and_index.first, options.threads));
   return result;
 }
@@ -172,6 +210,13 @@ absl::StatusOr<RewrittenGraph> RewriteFile(const PlanningOptions& options) {
   RewrittenGraph result;
   MILLRACE_ASSIGN_OR_RETURN(result.graph, LoadPlannedGraph(options, file));
   result.nodes_before = NumNodes(result.graph);
+  if (!options.memory_budget.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(PlanForMachine planned,
+                              CompileGraph(std::move(result.graph), options));
+    result.graph = std::move(planned.plan.graph);
+    result.records = std::move(planned.records);
+    return result;
+  }
   MILLRACE_RETURN_IF_ERROR(ApplyMeshOptions(options, result.graph));
   MILLRACE_ASSIGN_OR_RETURN(const Destination destination,
                             FindDestination(options, result.graph.mesh));
@@ -211,6 +256,8 @@ absl::StatusOr<PlanForMachine> LoadOrCompile(const PlanningOptions& options,
   }
   MILLRACE_ASSIGN_OR_RETURN(const int cpu_devices, CpuDevicesFor(result.plan));
   MILLRACE_ASSIGN_OR_RETURN(result.machine, LoadMachineOrDetect(options.machine, cpu_devices));
+  MILLRACE_RETURN_IF_ERROR(CheckWithinBudget(options, result.plan, result.machine));
+  MILLRACE_RETURN_IF_ERROR(LimitMemory(options, result.machine));
   return result;
 }
 

@@ -22,6 +22,7 @@ struct PlanningOptions {
   int threads = 0;                  // 0: the device's
   std::string schedule;             // "time" or "memory"; empty: "time"
   int streams = 0;                  // at most so many; 0: one
+  std::string memory_budget;        // of each device: "2GiB"; empty: the memory it has
   std::vector<std::string> sets;    // "N=8"
   std::string mesh;                 // "data=2"; empty: the graph's own
   std::vector<std::string> shards;  // "w*=tensor:1"
@@ -30,6 +31,11 @@ struct PlanningOptions {
   bool needs_weights = false;  // no option: weight files are looked at before any work is done
 };
 void AddPlanningOptions(OptionList& list, PlanningOptions& options);
+
+// The machine to plan for: each of its devices has no more memory than the budget. This machine is
+// split into as many cpu devices as asked for, or else the mesh takes.
+absl::StatusOr<MachineSpec> LoadPlannedMachine(const PlanningOptions& options,
+                                               int64_t mesh_devices = 1);
 
 struct PlanForMachine {
   MachineSpec machine;
@@ -54,11 +60,13 @@ struct RewrittenGraph {
   std::vector<RewriteRecord> records;
 };
 // Loads and infers a graph file, and rewrites it for the machine and device that are asked for.
+// With a memory budget, to its end: ordered, and with nodes that run again.
 absl::StatusOr<RewrittenGraph> RewriteFile(const PlanningOptions& options);
 
 // A plan file as it is, with this machine split into the cpu devices it names; or a graph file
 // compiled. UsageError for options that a finished plan could not honour (--set, --device,
-// --threads, --schedule, --streams, --cpu-devices, --mesh, --shard, --zero).
+// --threads, --schedule, --streams, --cpu-devices, --mesh, --shard, --zero); InfeasibleError for
+// one that needs more than the memory budget.
 absl::StatusOr<PlanForMachine> LoadOrCompile(const PlanningOptions& options, const ModelFile& file);
 
 }  // namespace millrace

@@ -46,8 +46,7 @@ MachineSpec WithoutMemoryLimits(MachineSpec machine) {
 
 absl::StatusOr<Subject> PlanGraph(PlanningOptions options, const ModelFile& file) {
   Subject subject;
-  MILLRACE_ASSIGN_OR_RETURN(MachineSpec machine,
-                            LoadMachineOrDetect(options.machine, std::max(1, options.cpu_devices)));
+  MILLRACE_ASSIGN_OR_RETURN(MachineSpec machine, LoadPlannedMachine(options));
   if (options.device.empty()) options.device = DefaultDevice(machine);
   MILLRACE_ASSIGN_OR_RETURN(const auto device, ParseDeviceName(options.device));
   absl::StatusOr<std::unique_ptr<Target>> target = MakeTarget(device.first, options.threads);
@@ -57,7 +56,9 @@ absl::StatusOr<Subject> PlanGraph(PlanningOptions options, const ModelFile& file
     target = std::make_unique<AnalyticTarget>(device.first);
   }
   absl::StatusOr<PlanForMachine> planned = CompileFile(options, file, machine, **target);
-  if (ExitCode(planned.status()) == ExitCode(InfeasibleError(""))) {
+  // A budget that was asked for is kept.
+  if (options.memory_budget.empty() &&
+      ExitCode(planned.status()) == ExitCode(InfeasibleError(""))) {
     planned = CompileFile(options, file, WithoutMemoryLimits(machine), **target);
     if (planned.ok()) planned->machine = std::move(machine);
   }

@@ -1,0 +1,78 @@
+// Checkmate's comparison of largest batches: 16e9 bytes, and repeats that take no longer than one
+// pass forward. For each network: the largest batch found, that which the largest working set
+// leaves room for, and the time that it took to find.
+#include <chrono>
+#include <cstdio>
+
+#include "bench/checkmate/layer_net.h"
+#include "graph/assert.h"
+#include "passes/budget/fit_steps.h"
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kBudgetBytes = 16'000'000'000;
+constexpr int64_t kQuickWork = 0, kThoroughWork = 3'000'000;
+
+bool Fits(const LayerNet& net, int64_t batch, int64_t max_work) {
+  const BudgetProblem problem = TrainingProblem(net, batch);
+  FitOptions options{
+      .budget_bytes = kBudgetBytes, .max_repeat_us = ForwardTime(net, batch), .max_work = max_work};
+  const FittedSteps fitted = FitSteps(problem, options);
+  return fitted.fits && fitted.measure.repeat_us <= options.max_repeat_us;
+}
+
+// The largest batch in [1, most] that `fits`, which what is smaller does too.
+template <typename Fits>
+int64_t LargestBatch(int64_t most, const Fits& fits) {
+  int64_t batch = 0;
+  while (batch < most) {
+    const int64_t middle = batch + (most - batch + 1) / 2;
+    if (fits(middle)) {
+      batch = middle;
+    } else {
+      most = middle - 1;
+    }
+  }
+  return batch;
+}
+
+void Report(const NamedNet& named) {
+  const LayerNet net = named.build();
+  const BudgetProblem one = TrainingProblem(net, 1);
+  MILLRACE_CHECK(VerifyBudgetProblem(one).ok());
+  double macs = 0, elements = 0;
+  int64_t params = 0;
+  for (const NetLayer& layer : net.layers()) {
+    macs += layer.macs;
+    elements += static_cast<double>(layer.elements());
+    params += layer.params;
+  }
+  const int64_t bound = LargestBatch(1 << 20, [&](int64_t batch) {
+    return LargestWorkingSet(TrainingProblem(net, batch)).bytes <= kBudgetBytes;
+  });
+  std::vector<int32_t> given(one.ops.size());
+  for (size_t o = 0; o < given.size(); ++o) given[o] = static_cast<int32_t>(o);
+  const int64_t without = LargestBatch(bound, [&](int64_t batch) {
+    return MeasureSteps(TrainingProblem(net, batch), given)->peak_bytes <= kBudgetBytes;
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  const int64_t batch = LargestBatch(bound, [&](int64_t b) { return Fits(net, b, kQuickWork); });
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+  std::printf("%-10s %6.2f %7.1f %7.1f %8lld %9lld %7lld %7lld %6.1f %8.1f\n", named.name.c_str(),
+              macs / 1e9, 4 * elements / 1e6, static_cast<double>(params) / 1e6,
+              static_cast<long long>(without), static_cast<long long>(named.published_batch),
+              static_cast<long long>(batch), static_cast<long long>(bound),
+              100 * (1 - static_cast<double>(batch) / static_cast<double>(bound)), took.count());
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main() {
+  std::printf(
+      "network     GMACs  acts/MB  params/M  as it is published    here   bound   gap/%%      "
+      "ms\n");
+  for (const millrace::NamedNet& net : millrace::CheckmateNets()) millrace::Report(net);
+  return 0;
+}
