@@ -4,14 +4,16 @@
 // axis is replicated: without a hint nothing is cut. Else each rule that its op offers, and
 // replication, is priced: bringing the operands into the form it asks for, its work on the parts,
 // and summing up what it leaves partial (which somebody will have to pay for; later is no cheaper).
-// The cheapest wins; among equals the one that leaves nothing partial, then the first.
+// Rules that take what is cut as it is go before those that move it, whose price does not tell what
+// moving it back will take; then the cheapest wins; among equals the one that leaves nothing
+// partial, then the first.
 //
 // Params that have no hint and have not been read yet cost nothing in any form: the first reader
-// decides. So do constants, at every reader. What a step writes back must come out as the param is:
-// the rules of a node that gives a param its new value are only those that do so. ZeRO turns this
-// around for nodes that update a trainable param which is whole on all devices: they must leave it
-// cut, and what it costs to put it together again is accepted. The optimizer's state, which nobody
-// else reads, follows.
+// decides; but along `data` they are whole. Constants are as each reader wants them. What a step
+// writes back must come out as the param is: the rules of a node that gives a param its new value
+// are only those that do so. ZeRO turns this around for nodes that update a trainable param which
+// is whole on all devices: they must leave it cut, and what it costs to put it together again is
+// accepted. The optimizer's state, which nobody else reads, follows.
 #include "passes/parallel/propagate_shardings.h"
 
 #include <algorithm>
@@ -37,8 +39,14 @@ constexpr double kBytesPerUs = 1e4;
 struct PricedRule {
   ShardingRule rule;
   double time_us = 0;
+  bool moves = false;  // operands that are cut or partial have to become something else first
   bool leaves_partial = false;
 };
+
+bool IsBetter(const PricedRule& a, const PricedRule& b) {
+  return std::tuple(a.moves, a.time_us, a.leaves_partial) <
+         std::tuple(b.moves, b.time_us, b.leaves_partial);
+}
 
 class Propagation {
  public:
@@ -79,7 +87,19 @@ class Propagation {
       if (along_[id.index].has_value()) continue;
       MILLRACE_ASSIGN_OR_RETURN(along_[id.index], DefaultOfInput(id));
     }
+    if (axis().name == kDataAxis) KeepParamsWhole();
     return absl::OkStatus();
+  }
+
+  // That is what spreading data means. What steps carry over besides (states of optimizers, running
+  // statistics) is as its only reader wants it.
+  void KeepParamsWhole() {
+    std::vector<uint8_t> is_updated(graph_.values.size(), 0);
+    for (const Update& update : graph_.updates) is_updated[update.param.index] = 1;
+    for (ValueId id : graph_.params) {
+      if (!IsOpen(id) || (is_updated[id.index] != 0 && !graph_.value(id).trainable)) continue;
+      along_[id.index] = AxisSharding();
+    }
   }
 
   absl::Status TakeHint(ValueId id, const AxisSharding& along) {
@@ -201,19 +221,17 @@ class Propagation {
     }
     PricedRule best;
     best.time_us = Price(node, query, best.rule);
+    best.moves = Moves(node, best.rule);
     if (!zero && !IsTouched(node)) return best;
     if (HasUnknownSize(node)) return Replicated(node, best, "its sizes are known only at run time");
     bool found = false;
     for (const ShardingRule& rule : ShardingRulesOf(query)) {
-      if (!IsAllowed(node, rule, zero)) continue;
+      if (!IsAllowed(node, rule, zero) || NeedsPartialLeaf(node, rule)) continue;
       const std::optional<NodeQuery> cut = CutQuery(query, rule, axis().size);
       if (!cut.has_value() || !GivesItsParts(graph_, node, *cut, known_)) continue;
-      PricedRule priced{rule, Price(node, *cut, rule), LeavesPartial(rule)};
+      PricedRule priced{rule, Price(node, *cut, rule), Moves(node, rule), LeavesPartial(rule)};
       if (!(priced.time_us < kUnreachable)) continue;
-      const bool better =
-          (zero && !found) || priced.time_us < best.time_us ||
-          (priced.time_us == best.time_us && best.leaves_partial && !priced.leaves_partial);
-      if (better) best = std::move(priced);
+      if ((zero && !found) || IsBetter(priced, best)) best = std::move(priced);
       found = true;
     }
     if (found) return best;
@@ -234,6 +252,24 @@ class Propagation {
   bool HasUnknownSize(const Node& node) const {
     const auto bounded = [&](ValueId id) { return id.valid() && graph_.value(id).bounded; };
     return std::ranges::any_of(node.inputs, bounded) || std::ranges::any_of(node.outputs, bounded);
+  }
+
+  bool Moves(const Node& node, const ShardingRule& rule) const {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId in = node.inputs[i];
+      if (!IsCutOrPartial(in) || StatesShape(graph_, node, i)) continue;
+      if (*along_[in.index] != Along(rule.inputs, i)) return true;
+    }
+    return false;
+  }
+
+  // Nobody has computed what a graph is given.
+  bool NeedsPartialLeaf(const Node& node, const ShardingRule& rule) const {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (!node.inputs[i].valid() || !IsOpen(node.inputs[i])) continue;
+      if (Along(rule.inputs, i).kind == Kind::kPartial) return true;
+    }
+    return false;
   }
 
   static bool LeavesPartial(const ShardingRule& rule) {

@@ -210,17 +210,14 @@ std::optional<ReshardPlan> PlanReshard(const TensorType& type, const Sharding& f
                                        const ReshardLinks& links) {
   if (from == to) return ReshardPlan{};
   // A value that is there whole is its own mean, its own greatest and least.
-  Sharding start = from;
+  Sharding goal = to;
   for (size_t axis = 0; axis < to.axes.size(); ++axis) {
-    if (!IsPartial(to.axes[axis]) || start.axes[axis] == to.axes[axis]) continue;
+    if (!IsPartial(to.axes[axis]) || from.axes[axis] == to.axes[axis]) continue;
     const Reduction reduction = to.axes[axis].reduction;
-    if (start.axes[axis].kind != Kind::kReplicate || reduction == Reduction::kSum ||
-        reduction == Reduction::kProd) {
-      return std::nullopt;
-    }
-    start.axes[axis] = to.axes[axis];
+    if (reduction == Reduction::kSum || reduction == Reduction::kProd) return std::nullopt;
+    goal.axes[axis] = AxisSharding();
   }
-  return ReshardSearch(type, mesh, links).Find(start, to);
+  return ReshardSearch(type, mesh, links).Find(from, goal);
 }
 
 }  // namespace millrace

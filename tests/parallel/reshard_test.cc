@@ -62,9 +62,15 @@ TEST(Reshard, RefusesUnevenParts) {
 
 TEST(Reshard, TakesLongerOverSlowerLinks) {
   MachineSpec machine;
-  machine.devices.push_back({.name = "cpu", .kind = "cpu"});
-  machine.nodes.push_back({.count = 2, .devices = {{"cpu", 1}}});
-  machine.network = {.bandwidth = 1e9, .latency_us = 10};
+  DeviceSpec device;
+  device.name = device.kind = "cpu";
+  machine.devices.push_back(device);
+  NodeSpec node;
+  node.count = 2;
+  node.devices.emplace_back("cpu", 1);
+  machine.nodes.push_back(node);
+  machine.network.bandwidth = 1e9;
+  machine.network.latency_us = 10;
   const Mesh mesh = *ParseMesh("d=2");
   const ReshardLinks links = {.machine = &machine};
   const auto slow = PlanReshard(kMatrix, *ParseSharding("d:0", mesh), {{{}}}, mesh, links);
