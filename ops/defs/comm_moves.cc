@@ -5,6 +5,7 @@
 #include "ops/comm.h"
 #include "ops/dtypes.h"
 #include "ops/elementwise.h"
+#include "ops/sharding.h"
 
 namespace millrace {
 namespace {
@@ -51,11 +52,23 @@ absl::Status InferFromRoot(InferContext& c) {
   return InferLikeInput(c);
 }
 
+// Along a mesh axis other than their own: rows are moved, whatever is in them.
+std::vector<ShardingRule> RowRules(const NodeQuery& query) {
+  constexpr int kRows[] = {0};
+  return ElementwiseRulesExcept(query, kRows);
+}
+
+OpDef WithRowRules(OpDef op) {
+  op.sharding = RowRules;
+  return op;
+}
+
 }  // namespace
 
 OpDef CommAllGatherOp() {
-  return CollectiveOp("comm.AllGather", "X of all devices along mesh axes, joined along dim 0",
-                      {MeshAxesAttr(), PartsAttr()}, CommKind::kAllGather, InferAllGather);
+  return WithRowRules(
+      CollectiveOp("comm.AllGather", "X of all devices along mesh axes, joined along dim 0",
+                   {MeshAxesAttr(), PartsAttr()}, CommKind::kAllGather, InferAllGather));
 }
 
 OpDef CommReduceScatterOp() {
@@ -63,23 +76,23 @@ OpDef CommReduceScatterOp() {
       "comm.ReduceScatter", "Each device's part, along dim 0, of the reduction of X over devices",
       {MeshAxesAttr(), PartsAttr(), ReductionAttr()}, CommKind::kReduceScatter, InferReduceScatter);
   op.inputs[0].dtypes = NumericTypes();
-  return op;
+  return WithRowRules(std::move(op));
 }
 
 OpDef CommAllToAllOp() {
-  return CollectiveOp("comm.AllToAll",
-                      "Part r of each device's X, along dim 0, for device r: all of them, joined",
-                      {MeshAxesAttr(), PartsAttr()}, CommKind::kAllToAll, InferAllToAll);
+  return WithRowRules(CollectiveOp(
+      "comm.AllToAll", "Part r of each device's X, along dim 0, for device r: all of them, joined",
+      {MeshAxesAttr(), PartsAttr()}, CommKind::kAllToAll, InferAllToAll));
 }
 
 OpDef CommBroadcastOp() {
-  return CollectiveOp("comm.Broadcast", "X of one device, on all along mesh axes",
-                      {MeshAxesAttr(),
-                       {.name = "root",
-                        .kind = AttrKind::kInt,
-                        .default_value = int64_t{0},
-                        .doc = "which device, in the order of the axes"}},
-                      CommKind::kBroadcast, InferFromRoot);
+  return WithRowRules(CollectiveOp("comm.Broadcast", "X of one device, on all along mesh axes",
+                                   {MeshAxesAttr(),
+                                    {.name = "root",
+                                     .kind = AttrKind::kInt,
+                                     .default_value = int64_t{0},
+                                     .doc = "which device, in the order of the axes"}},
+                                   CommKind::kBroadcast, InferFromRoot));
 }
 
 }  // namespace millrace

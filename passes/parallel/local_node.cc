@@ -1,5 +1,6 @@
 #include "passes/parallel/local_node.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "ops/infer.h"
@@ -28,6 +29,13 @@ bool StatesShape(const Graph& graph, const Node& node, size_t i) {
   const TensorType& type = graph.value(node.inputs[i]).type;
   return type.dtype == DType::kI64 && type.shape.rank() == 1 &&
          type.shape[0] == graph.value(node.outputs[0]).type.shape.rank();
+}
+
+int PlaceOperand(const Node& node) {
+  const OpDef* op = FindOp(node.op);
+  if (op == nullptr) return -1;
+  const auto place = std::ranges::find(op->inputs, "place", &OperandSpec::name);
+  return place == op->inputs.end() ? -1 : static_cast<int>(place - op->inputs.begin());
 }
 
 Tensor DimsTensor(const TensorType& type) {

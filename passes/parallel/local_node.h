@@ -16,6 +16,10 @@ namespace millrace {
 // a device states that of its part.
 bool StatesShape(const Graph& graph, const Node& node, size_t i);
 
+// The input of the op that tells a device which part of the whole it has (Dropout's `place`: the
+// first element along each dim, then the dims of the whole); -1: it has none.
+int PlaceOperand(const Node& node);
+
 // i64[rank]: the dims of a type, as such operands want them.
 Tensor DimsTensor(const TensorType& type);
 

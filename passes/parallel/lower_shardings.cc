@@ -19,6 +19,7 @@
 
 #include "absl/strings/str_join.h"
 #include "graph/builder.h"
+#include "graph/mesh_coordinates.h"
 #include "graph/strings.h"
 #include "graph/verify.h"
 #include "ops/infer.h"
@@ -393,6 +394,7 @@ class ShardingLowering {
                                   FormOf(node.inputs[i], InputSharding(choice_, id, i)));
       }
     }
+    MILLRACE_RETURN_IF_ERROR(TellPlace(id, copy));
     copy.after.clear();
     for (const NodeId before : node.after) {
       if (node_of_[before.index].valid()) copy.after.push_back(node_of_[before.index]);
@@ -421,6 +423,52 @@ class ShardingLowering {
     for (const ValueId out : node.outputs) {
       if (out.valid()) MILLRACE_RETURN_IF_ERROR(FinishResult(out));
     }
+    return absl::OkStatus();
+  }
+
+  // A constant with an entry for each device along the axes that cut the result: the session gives
+  // each its own.
+  absl::Status TellPlace(NodeId id, Node& copy) {
+    const int operand = PlaceOperand(graph_.node(id));
+    const Sharding sharding = OutputSharding(choice_, id, 0);
+    if (operand < 0 || sharding == ReplicatedOn(choice_.mesh)) return absl::OkStatus();
+    const Shape& whole = graph_.value(graph_.node(id).outputs[0]).type.shape;
+    Mesh cutting;
+    Sharding along = ReplicatedOn(choice_.mesh);
+    std::vector<int> dims;
+    Shape shape, local;
+    for (size_t axis = 0; axis < sharding.axes.size(); ++axis) {
+      if (sharding.axes[axis].kind != Kind::kShard) continue;
+      along.axes[axis] = {Kind::kShard, static_cast<int>(dims.size())};
+      cutting.axes.push_back(choice_.mesh.axes[axis]);
+      dims.push_back(sharding.axes[axis].dim);
+      shape.push_back(choice_.mesh.axes[axis].size);
+      local.push_back(1);
+    }
+    if (shape.rank() + 1 > kMaxRank) return UsageError("too many mesh axes cut one value");
+    const int64_t rank = whole.rank();
+    shape.push_back(2 * rank);
+    local.push_back(2 * rank);
+    Tensor places = Tensor::Zeros({DType::kI64, shape});
+    for (int64_t device = 0; device < cutting.num_devices(); ++device) {
+      const std::vector<int64_t> at = CoordinatesOf(cutting, device);
+      int64_t* const place = places.mutable_data<int64_t>().data() + device * 2 * rank;
+      for (int d = 0; d < rank; ++d) {
+        int64_t part = 0, parts = 1;
+        for (size_t axis = 0; axis < dims.size(); ++axis) {
+          if (dims[axis] != d) continue;
+          part = part * cutting.axes[axis].size + at[axis];
+          parts *= cutting.axes[axis].size;
+        }
+        place[d] = part * (whole[d] / parts);
+        place[rank + d] = whole[d];
+      }
+    }
+    const ValueId constant = builder_.Constant(StrCat(copy.name, ".place"), std::move(places));
+    builder_.graph().value(constant).type.shape = local;
+    builder_.graph().shardings[constant] = std::move(along);
+    if (std::ssize(copy.inputs) <= operand) copy.inputs.resize(operand + 1);
+    copy.inputs[operand] = constant;
     return absl::OkStatus();
   }
 

@@ -175,6 +175,18 @@ TEST(InferErrors, MessagesByOp) {
        MakeAttrs({{"axis", std::vector<std::string>{}}}),
        {{2}},
        "comm.AllReduce: attribute 'axis' names no mesh axis"},
+      {"comm.ReduceScatter",
+       MakeAttrs({{"axis", std::vector<std::string>{"data"}}, {"parts", int64_t{3}}}),
+       {{4, 2}},
+       "comm.ReduceScatter: dim 0 of X, 4, cannot be cut in 3 parts"},
+      {"comm.AllGather",
+       MakeAttrs({{"axis", std::vector<std::string>{"data"}}, {"parts", int64_t{0}}}),
+       {{4, 2}},
+       "comm.AllGather: attribute 'parts' must be at least 1, is 0"},
+      {"comm.AllToAll",
+       MakeAttrs({{"axis", std::vector<std::string>{"a", "a"}}, {"parts", int64_t{2}}}),
+       {{4, 2}},
+       "comm.AllToAll: attribute 'axis' names 'a' twice"},
   };
   for (const OpError& c : kCases) {
     NodeQuery query{c.op, c.attrs, {}, {}};

@@ -91,6 +91,10 @@ TEST(Infer, ResultTypesByOp) {
       {"input x : f64[2,4]\ninput s : f64[4]\nn: _, m = LayerNormalization(x, s)", "m:f64[2,1]"},
       {"input x : f32[2,3]\nz = ArgMax(x) {axis = 1, keepdims = 0}", "z:i64[2]"},
       {"input x : f32[2,3]\nz = NonZero(x)", "z:i64[2,6] bounded"},
+      {"input x : f32[2, 3]\nz = comm.AllGather(x) {axis = \"data\", parts = 4}", "z:f32[8,3]"},
+      {"input x : f32[8, 3]\nz = comm.ReduceScatter(x) {axis = \"data\", parts = 4}", "z:f32[2,3]"},
+      {"input x : i64[8, 3]\nz = comm.AllToAll(x) {axis = \"data\", parts = 4}", "z:i64[8,3]"},
+      {"input x : bool[3]\nz = comm.Broadcast(x) {axis = \"data\", root = 1}", "z:bool[3]"},
       {"input x : f32[2]\nz = comm.AllReduce(x) {axis = \"data\", op = \"max\"}", "z:f32[2]"},
   };
   for (const TypeCase& c : kCases) EXPECT_EQ(TypesOf(c.text), c.expected) << c.text;

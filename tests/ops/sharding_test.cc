@@ -154,6 +154,19 @@ NodeQuery QueryOf(const OpCase& c, const std::vector<Tensor>& outputs) {
   return query;
 }
 
+// Where a part lies in the whole, for ops that ask (Dropout).
+Tensor LocalPlace(const Tensor& whole, const AxisSharding& sharding, int i, int n) {
+  const int rank = whole.shape().rank();
+  Tensor place = Tensor::Zeros({DType::kI64, {2 * rank}});
+  for (int d = 0; d < rank; ++d) {
+    const int64_t size = whole.shape()[d];
+    const bool cut = sharding.kind == Kind::kShard && sharding.dim == d;
+    place.Set(d, cut ? static_cast<double>(Begin(size, i, n)) : 0);
+    place.Set(rank + d, static_cast<double>(size));
+  }
+  return place;
+}
+
 void CheckRule(const OpCase& c, const ShardingRule& rule, const std::vector<Tensor>& whole, int n) {
   SCOPED_TRACE(StrCat(c.name, ": ", rule.note, ", ", n, " devices"));
   std::vector<std::vector<Tensor>> operands;  // [operand][device]
@@ -167,6 +180,12 @@ void CheckRule(const OpCase& c, const ShardingRule& rule, const std::vector<Tens
   for (int d = 0; d < n; ++d) {
     std::vector<Tensor> local;
     for (const auto& operand : operands) local.push_back(operand[d]);
+    const auto& specs = FindOp(c.op)->inputs;
+    for (size_t i = 0; i < specs.size(); ++i) {
+      if (specs[i].name != "place") continue;
+      if (local.size() <= i) local.resize(i + 1);
+      local[i] = LocalPlace(whole[0], rule.outputs[0], d, n);
+    }
     const auto outputs = optest::RunReference(c.op, c.attrs, local, c.num_outputs);
     ASSERT_TRUE(outputs.ok()) << outputs.status();
     for (size_t o = 0; o < outputs->size(); ++o) results[o].push_back((*outputs)[o]);

@@ -1,16 +1,17 @@
 // Models over data, tensor and two-dimensional meshes, inference and training, against one device.
 #include <cstring>
+#include <functional>
 
 #include "absl/strings/ascii.h"
+#include "bench/models/model.h"
 #include "bench/models/small.h"
 #include "gmock/gmock.h"
-#include "graph/builder.h"
 #include "graph/strings.h"
 #include "graph/text.h"
 #include "gtest/gtest.h"
-#include "ops/infer.h"
 #include "passes/training.h"
 #include "tests/ops/evaluate.h"
+#include "tests/parallel/perceptron.h"
 #include "tests/parallel/run_sharded.h"
 
 namespace millrace {
@@ -21,33 +22,6 @@ using testing::HasSubstr;
 // Of f32 values that many sums, taken in another order, stand behind.
 constexpr double kModelTolerance = 2e-4;
 constexpr int kSteps = 4;
-
-// 12 -> 16 -> 4, of batches of 12.
-Graph PerceptronGraph() {
-  GraphBuilder b("perceptron");
-  const auto weights = [&](std::string_view name, Shape shape, uint64_t seed) {
-    return b.Param(name, {DType::kF32, shape},
-                   InitData({.kind = InitKind::kNormal, .seed = seed, .std = 0.3}));
-  };
-  const ValueId x = b.Input("x", {DType::kF32, {12, 12}});
-  const ValueId w1 = weights("w1", {12, 16}, 1), b1 = weights("b1", {16}, 2);
-  const ValueId w2 = weights("w2", {16, 4}, 3), b2 = weights("b2", {4}, 4);
-  const ValueId h = b.Op("Relu", {b.Op("Add", {b.Op("MatMul", {x, w1}), b1})});
-  b.Output(b.Op("Add", {b.Op("MatMul", {h, w2}), b2}, {}, "scores"));
-  Graph graph = std::move(b).Build();
-  MILLRACE_CHECK(InferTypes(graph).ok());
-  return graph;
-}
-
-TrainingGraph TrainedPerceptron() {
-  TrainingSpec spec;
-  spec.loss.kind = *ParseLossKind("softmax-cross-entropy");
-  spec.optimizer.kind = *ParseOptimizerKind("adam");
-  spec.rate.rate = 0.05;
-  auto trained = BuildTrainingGraph(PerceptronGraph(), spec);
-  MILLRACE_CHECK(trained.ok());
-  return *std::move(trained);
-}
 
 struct Spread {
   std::string mesh;
@@ -210,32 +184,69 @@ TEST(SpreadPlans, RefuseWhatCannotBeCut) {
 // --- The zoo, small ---
 struct ZooCase {
   std::string name;
-  Graph (*build)();
+  std::function<Graph()> build;
   std::vector<Spread> spreads;
 };
+
+std::function<Graph()> ModelOf(std::string name, std::vector<std::string> sets) {
+  return [name, sets] {
+    const Model* model = *FindModel(name);
+    return model->build(*ParseModelSettings(*model, sets));
+  };
+}
 
 std::vector<ZooCase> ZooCases() {
   return {
       {"mlp", [] { return SmallMlpGraph(4); }, {{"data=2"}, {"data=4"}, {"tensor=2"}}},
       {"cnn", [] { return SmallCnnGraph(4); }, {{"data=2"}}},
       {"transformer", [] { return SmallTransformerGraph(1, 8, 16, 2); }, {{"data=2"}}},
+      {"resnet18", ModelOf("resnet18", {"batch=4", "size=32"}), {{"data=2"}}},
+      {"mixture",
+       ModelOf("mixture-of-experts", {"batch=2", "tokens=8", "layers=1", "experts=4"}),
+       {{"data=2"}}},
+      {"bert", ModelOf("bert-base", {"batch=2", "tokens=8", "layers=1"}), {{"data=2"}}},
   };
 }
 
-TEST(SpreadZoo, GivesWhatOneDeviceGives) {
-  for (const ZooCase& zoo : ZooCases()) {
-    const Graph graph = zoo.build();
-    const auto inputs = RandomInputs(graph, 11);
-    const auto whole = RunSharded(graph, inputs, OptionsOf({}));
-    ASSERT_TRUE(whole.ok()) << whole.status();
-    for (const Spread& spread : zoo.spreads) {
-      SCOPED_TRACE(StrCat(zoo.name, " over ", spread.mesh));
-      const auto run = RunSharded(graph, inputs, OptionsOf(spread));
-      ASSERT_TRUE(run.ok()) << run.status();
-      ExpectNear(run->outputs, whole->outputs);
+class SpreadZooTest : public ::testing::TestWithParam<ZooCase> {};
+
+TEST_P(SpreadZooTest, GivesWhatOneDeviceGives) {
+  const Graph graph = GetParam().build();
+  const auto inputs = RandomInputs(graph, 11);
+  const auto whole = RunSharded(graph, inputs, OptionsOf({}));
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  for (const Spread& spread : GetParam().spreads) {
+    SCOPED_TRACE(spread.mesh);
+    const auto run = RunSharded(graph, inputs, OptionsOf(spread));
+    ASSERT_TRUE(run.ok()) << run.status();
+    ExpectNear(run->outputs, whole->outputs);
+  }
+}
+
+TEST_P(SpreadZooTest, TrainsAsOneDeviceDoes) {
+  TrainingSpec spec;
+  spec.loss.kind = *ParseLossKind("mse");
+  spec.optimizer.kind = *ParseOptimizerKind("sgd");
+  spec.rate.rate = 0.01;
+  const auto trained = BuildTrainingGraph(GetParam().build(), spec);
+  ASSERT_TRUE(trained.ok()) << trained.status();
+  const auto inputs = RandomInputs(trained->graph, 11);
+  const auto whole = RunSharded(trained->graph, inputs, OptionsOf({}), 2);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  for (const Spread& spread : GetParam().spreads) {
+    SCOPED_TRACE(spread.mesh);
+    const auto run = RunSharded(trained->graph, inputs, OptionsOf(spread), 2);
+    ASSERT_TRUE(run.ok()) << run.status();
+    for (int step = 0; step < 2; ++step) {
+      EXPECT_LE(optest::MaxError(run->by_step.at(trained->loss)[step],
+                                 whole->by_step.at(trained->loss)[step]),
+                kModelTolerance);
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Models, SpreadZooTest, ::testing::ValuesIn(ZooCases()),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace millrace
