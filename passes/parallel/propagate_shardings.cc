@@ -224,9 +224,11 @@ class Propagation {
     best.moves = Moves(node, best.rule);
     if (!zero && !IsTouched(node)) return best;
     if (HasUnknownSize(node)) return Replicated(node, best, "its sizes are known only at run time");
+    const bool sums = !zero && OnlyPartial(node);
     bool found = false;
     for (const ShardingRule& rule : ShardingRulesOf(query)) {
       if (!IsAllowed(node, rule, zero) || NeedsPartialLeaf(node, rule)) continue;
+      if (sums && Cuts(rule)) continue;
       const std::optional<NodeQuery> cut = CutQuery(query, rule, axis().size);
       if (!cut.has_value() || !GivesItsParts(graph_, node, *cut, known_)) continue;
       PricedRule priced{rule, Price(node, *cut, rule), Moves(node, rule), LeavesPartial(rule)};
@@ -234,7 +236,7 @@ class Propagation {
       if ((zero && !found) || IsBetter(priced, best)) best = std::move(priced);
       found = true;
     }
-    if (found) return best;
+    if (found || sums) return best;
     return Replicated(node, best,
                       zero ? "no dim of the optimizer's state is cut evenly"
                            : "no rule of its op fits the cut of its operands");
@@ -270,6 +272,25 @@ class Propagation {
       if (Along(rule.inputs, i).kind == Kind::kPartial) return true;
     }
     return false;
+  }
+
+  // Operands are partial, none is cut, and nobody asks for a cut result. Then sums are whole, as
+  // what they are added to is: a device that went on with a part would soon need the others'.
+  bool OnlyPartial(const Node& node) const {
+    const auto is_cut = [&](ValueId id) {
+      return IsCutOrPartial(id) && along_[id.index]->kind == Kind::kShard;
+    };
+    if (std::ranges::any_of(node.inputs, is_cut)) return false;
+    return std::ranges::none_of(node.outputs, [&](ValueId out) {
+      if (!out.valid()) return false;
+      const auto& hint = hint_[out.index];
+      return (hint.has_value() && hint->kind == Kind::kShard) || is_cut(update_of_[out.index]);
+    });
+  }
+
+  static bool Cuts(const ShardingRule& rule) {
+    const auto is_cut = [](const AxisSharding& a) { return a.kind == Kind::kShard; };
+    return std::ranges::any_of(rule.outputs, is_cut) || std::ranges::any_of(rule.inputs, is_cut);
   }
 
   static bool LeavesPartial(const ShardingRule& rule) {

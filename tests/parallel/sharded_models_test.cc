@@ -132,8 +132,7 @@ TEST(SpreadPlans, DataParallelTrainingSumsAllGradientsAtOnce) {
 TEST(SpreadPlans, TensorParallelLayersMeetOnce) {
   const auto plan = PlanOf(PerceptronGraph(), {"tensor=2", {"w1=tensor:1"}});
   ASSERT_TRUE(plan.ok()) << plan.status();
-  // The sum of the second product, of which each device goes on with a part.
-  EXPECT_THAT(CommOps(*plan), testing::ElementsAre(testing::Pair("comm.ReduceScatter", 1)));
+  EXPECT_THAT(CommOps(*plan), testing::ElementsAre(testing::Pair("comm.AllReduce", 1)));
   std::map<std::string, Shape> shapes;
   for (const ValueId id : plan->graph.params) {
     shapes[plan->graph.value(id).name] = plan->graph.value(id).type.shape;
@@ -141,6 +140,7 @@ TEST(SpreadPlans, TensorParallelLayersMeetOnce) {
   EXPECT_EQ(shapes["w1"], Shape({12, 8}));
   EXPECT_EQ(shapes["b1"], Shape({8}));
   EXPECT_EQ(shapes["w2"], Shape({8, 4}));
+  EXPECT_EQ(shapes["b2"], Shape({4}));
 }
 
 TEST(SpreadPlans, ZeroCutsTheOptimizersState) {
@@ -181,6 +181,19 @@ TEST(SpreadPlans, RefuseWhatCannotBeCut) {
               HasSubstr("mesh axis 'data'"));
 }
 
+// Megatron's cut of a transformer layer: heads and hidden units, one sum after each half.
+TEST(SpreadPlans, ATransformerLayerMeetsTwice) {
+  const Model* bert = *FindModel("bert-base");
+  const auto settings =
+      ParseModelSettings(*bert, std::vector<std::string>{"batch=2", "tokens=8", "layers=1"});
+  const auto plan = PlanOf(bert->build(*settings),
+                           {"tensor=2",
+                            {"*/query/weight=tensor:1", "*/key/weight=tensor:1",
+                             "*/value/weight=tensor:1", "*/intermediate/weight=tensor:1"}});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_THAT(CommOps(*plan), testing::ElementsAre(testing::Pair("comm.AllReduce", 2)));
+}
+
 // --- The zoo, small ---
 struct ZooCase {
   std::string name;
@@ -203,8 +216,13 @@ std::vector<ZooCase> ZooCases() {
       {"resnet18", ModelOf("resnet18", {"batch=4", "size=32"}), {{"data=2"}}},
       {"mixture",
        ModelOf("mixture-of-experts", {"batch=2", "tokens=8", "layers=1", "experts=4"}),
-       {{"data=2"}}},
-      {"bert", ModelOf("bert-base", {"batch=2", "tokens=8", "layers=1"}), {{"data=2"}}},
+       {{"data=2"}, {"expert=2", {"*/experts/up=expert:0", "*/experts/down=expert:0"}}}},
+      {"bert",
+       ModelOf("bert-base", {"batch=2", "tokens=8", "layers=1"}),
+       {{"data=2"},
+        {"data=2,tensor=2",
+         {"*/query/weight=tensor:1", "*/key/weight=tensor:1", "*/value/weight=tensor:1",
+          "*/intermediate/weight=tensor:1"}}}},
   };
 }
 
