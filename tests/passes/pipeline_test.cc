@@ -405,7 +405,7 @@ constexpr char kSmall[] = "input x : f32[64]\ny = Relu(x)\noutput y";
 TEST(Pipeline, TooLittleMemoryIsInfeasibleAndSaysWhatIsNeeded) {
   const absl::Status status = CompileError(kSmall, {}, TestTarget(), /*memory_bytes=*/383);
   EXPECT_EQ(ExitCode(status), 4);
-  EXPECT_THAT(status.message(), HasSubstr("the smallest memory that works is 384 bytes"));
+  EXPECT_THAT(status.message(), HasSubstr("the smallest budget that works is 384 bytes"));
   EXPECT_TRUE(CompileError(kSmall, {}, TestTarget(), 384).ok());
 }
 
