@@ -61,7 +61,7 @@ std::optional<SimtCase> SimtCaseOf(const optest::OpCase& c, DType dtype) {
 }
 
 bool IsLibraryWork(const CudaWork& work) {
-  return std::ranges::any_of(work.launches, [](const auto& l) { return l.matmul.has_value(); });
+  return std::ranges::any_of(work.launches, [](const auto& l) { return l.is_library_call(); });
 }
 
 // The cases of some ops, with all that is offered for each.
