@@ -60,8 +60,11 @@ class KernelDump {
       if (each.matmul.has_value()) {
         StrAppend(&launches_, "  cublasLtMatmul ", each.matmul->m, " x ", each.matmul->k, " x ",
                   each.matmul->n, "\n");
-        continue;
+      } else if (each.convolution.has_value()) {
+        StrAppend(&launches_, "  cudnn convolution ", ToString(Shape(each.convolution->x)),
+                  " with ", ToString(Shape(each.convolution->w)), "\n");
       }
+      if (each.is_library_call()) continue;
       StrAppend(&launches_, "  ", each.function, " <<<", each.blocks, ", ", each.threads, ">>>\n");
       sources_.emplace(each.function, each.source);
     }

@@ -7,14 +7,15 @@
 
 namespace millrace {
 
-CudaFamily CudaProgramFamily();        // program_family.cc
-CudaFamily CudaMoveFamily();           // program_family.cc
-CudaFamily CudaOptimizerFamily();      // program_family.cc
-CudaFamily CudaLibraryMatMulFamily();  // matmul_family.cc
-CudaFamily CudaPoolFamily();           // pool_family.cc
-CudaFamily CudaGatherFamily();         // gather_family.cc
-CudaFamily CudaRandomFamily();         // random_family.cc
-CudaFamily CudaContractionFamily();    // contraction_family.cc
+CudaFamily CudaProgramFamily();             // program_family.cc
+CudaFamily CudaMoveFamily();                // program_family.cc
+CudaFamily CudaOptimizerFamily();           // program_family.cc
+CudaFamily CudaLibraryConvolutionFamily();  // convolution_family.cc
+CudaFamily CudaLibraryMatMulFamily();       // matmul_family.cc
+CudaFamily CudaPoolFamily();                // pool_family.cc
+CudaFamily CudaGatherFamily();              // gather_family.cc
+CudaFamily CudaRandomFamily();              // random_family.cc
+CudaFamily CudaContractionFamily();         // contraction_family.cc
 
 // The plain product's work with the epilogue as a launch after it: the plain result goes to
 // scratch.

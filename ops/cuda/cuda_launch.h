@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "graph/target.h"
+#include "ops/cuda/cuda_convolution.h"
 #include "ops/cuda/cuda_matmul.h"
 
 namespace millrace {
@@ -32,8 +33,12 @@ struct CudaLaunch {
   std::string source;    // what defines it; includes headers of ops/cuda/device
   uint32_t blocks = 1, threads = 1;
   std::vector<CudaParam> params;
-  std::optional<CudaMatMul> matmul = {};  // there: a library's call; no source, no shape
+  // A library's call, where there is one: then there is no source, and no shape.
+  std::optional<CudaMatMul> matmul = {};
+  std::optional<CudaConvolution> convolution = {};
   bool copies = false;  // params[1] becomes params[0]: nothing to do where they are one place
+
+  bool is_library_call() const { return matmul.has_value() || convolution.has_value(); }
 };
 
 struct CudaWork {

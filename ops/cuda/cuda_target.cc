@@ -42,6 +42,7 @@ std::span<const CudaFamily> CudaFamilies() {
       CudaOptimizerFamily(),
       CudaPoolFamily(),
       CudaLibraryMatMulFamily(),
+      CudaLibraryConvolutionFamily(),
       CudaGatherFamily(),
       CudaRandomFamily(),
       CudaContractionFamily(),

@@ -8,6 +8,7 @@
 #include "graph/strings.h"
 #include "ops/cuda/cublaslt_matmul.h"
 #include "ops/cuda/cuda_target.h"
+#include "ops/cuda/cudnn_convolution.h"
 #include "ops/kernel_query.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/cuda_driver.h"
@@ -64,7 +65,8 @@ void* AddressOf(const CudaParam& param, const KernelArgs& args) {
 struct ReadyLaunch {
   CudaLaunch launch;
   std::shared_ptr<LoadedFunction> loaded;  // or
-  std::unique_ptr<CublasLtMatMul> matmul;
+  std::unique_ptr<CublasLtMatMul> matmul;  // or
+  std::unique_ptr<CudnnConvolution> convolution;
   std::vector<void*> addresses = {};
   std::vector<void*> values = {};  // points into `addresses`
 };
@@ -88,6 +90,10 @@ class CudaKernel final : public Kernel {
       if (launch.copies && ready.addresses[0] == ready.addresses[1]) continue;
       if (ready.matmul != nullptr) {
         MILLRACE_RETURN_IF_ERROR(ready.matmul->Run(ready.addresses, args.native_stream));
+        continue;
+      }
+      if (ready.convolution != nullptr) {
+        MILLRACE_RETURN_IF_ERROR(ready.convolution->Run(ready.addresses, args.native_stream));
         continue;
       }
       const CUresult r = ready.loaded->driver().LaunchKernel(
@@ -147,6 +153,9 @@ class CudaKernelLibrary final : public KernelLibrary {
       ReadyLaunch& ready = launches.emplace_back();
       if (launch.matmul.has_value()) {
         MILLRACE_ASSIGN_OR_RETURN(ready.matmul, PrepareMatMul(*request.device, *launch.matmul));
+      } else if (launch.convolution.has_value()) {
+        MILLRACE_ASSIGN_OR_RETURN(ready.convolution,
+                                  PrepareConvolution(*request.device, *launch.convolution));
       } else {
         MILLRACE_ASSIGN_OR_RETURN(ready.loaded, Find(*request.device, launch));
       }
@@ -171,6 +180,21 @@ class CudaKernelLibrary final : public KernelLibrary {
     return CublasLtMatMul::Prepare(std::move(handle), call);
   }
 
+  absl::StatusOr<std::unique_ptr<CudnnConvolution>> PrepareConvolution(
+      Device& device, const CudaConvolution& call) {
+    if (libraries_.cudnn == nullptr) {
+      MILLRACE_ASSIGN_OR_RETURN(libraries_.cudnn, LoadCudnn());
+    }
+    std::weak_ptr<CudnnHandle>& known = cudnn_handles_[&device];
+    std::shared_ptr<CudnnHandle> handle = known.lock();
+    if (handle == nullptr) {
+      MILLRACE_ASSIGN_OR_RETURN(handle, CudnnHandle::Create(*libraries_.cudnn, device));
+      known = handle;
+    }
+    MILLRACE_RETURN_IF_ERROR(MakeCudaDeviceCurrent(device));
+    return CudnnConvolution::Prepare(std::move(handle), call);
+  }
+
   // Loaded before and still in use, or compiled and loaded now.
   absl::StatusOr<std::shared_ptr<LoadedFunction>> Find(Device& device, const CudaLaunch& launch) {
     std::weak_ptr<LoadedFunction>& known = loaded_[{&device, launch.function}];
@@ -185,6 +209,7 @@ class CudaKernelLibrary final : public KernelLibrary {
 
   CudaLibraries libraries_;
   std::map<Device*, std::weak_ptr<CublasLtHandle>> handles_;
+  std::map<Device*, std::weak_ptr<CudnnHandle>> cudnn_handles_;
   std::map<std::pair<Device*, std::string>, std::weak_ptr<LoadedFunction>> loaded_;
 };
 

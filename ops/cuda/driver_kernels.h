@@ -11,10 +11,13 @@
 namespace millrace {
 
 struct CublasLtApi;  // cublaslt_api.h
+struct CudnnApi;     // cudnn_api.h
 
 struct CudaLibraries {
   std::unique_ptr<CudaCompiler> compiler;
-  const CublasLtApi* cublaslt = nullptr;  // null: the machine's, loaded when it is needed
+  // Null: the machine's, loaded when they are needed.
+  const CublasLtApi* cublaslt = nullptr;
+  const CudnnApi* cudnn = nullptr;
 };
 // Kernels may outlive the library, but not the devices they were prepared for.
 std::unique_ptr<KernelLibrary> CreateCudaKernelLibrary(CudaLibraries libraries);

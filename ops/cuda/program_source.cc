@@ -522,13 +522,12 @@ std::optional<CudaLaunch> ProgramLaunch(const FusedProgram& program, std::string
 bool MayLieInPlace(const FusedProgram& program, std::span<const CudaParam> operands,
                    std::span<const CudaParam> outputs) {
   const ProgramSpace space = MakeProgramSpace(program);
-  int along_rows = 0;
-  for (size_t o = 0; o < outputs.size(); ++o) {
-    along_rows += std::ranges::any_of(space.reduce,
-                                      [&](const SpaceDim& dim) { return dim.out_strides[o] != 0; });
-  }
-  // One lane stores what the others of its row still read.
-  const bool mixed = along_rows > 0 && along_rows < std::ssize(outputs);
+  const auto is_along_rows = [&](size_t o) {
+    return std::ranges::any_of(space.reduce,
+                               [&](const SpaceDim& dim) { return dim.out_strides[o] != 0; });
+  };
+  bool any_along_rows = false;
+  for (size_t o = 0; o < outputs.size(); ++o) any_along_rows = any_along_rows || is_along_rows(o);
   for (size_t o = 0; o < outputs.size(); ++o) {
     const FusedOutput& output = program.outputs[o];
     for (size_t i = 0; i < operands.size(); ++i) {
@@ -536,7 +535,9 @@ bool MayLieInPlace(const FusedProgram& program, std::span<const CudaParam> opera
       if (operand.dtype != output.dtype || operands[i].size_bytes != outputs[o].size_bytes) {
         continue;
       }
-      if (mixed || operand.offset != output.offset) return false;
+      // One lane would store what the others of its row still read.
+      if (any_along_rows && !is_along_rows(o)) return false;
+      if (operand.offset != output.offset) return false;
       for (size_t d = 0; d < program.dims.size(); ++d) {
         if (program.dims[d].size > 1 && operand.strides[d] != output.strides[d]) return false;
       }

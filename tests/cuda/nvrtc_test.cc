@@ -27,7 +27,7 @@ class SourceCollection {
       const std::optional<CudaWork> work = CudaWorkFor(query, variant.name);
       if (!work.has_value()) continue;
       for (const CudaLaunch& launch : work->launches) {
-        if (launch.matmul.has_value()) continue;
+        if (launch.is_library_call()) continue;
         if (functions_.insert(launch.function).second) text_ += launch.source;
       }
     }

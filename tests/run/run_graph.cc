@@ -21,6 +21,7 @@
 #include "runtime/cuda/cuda_device.h"
 #include "tests/cuda_sim/cublaslt_recorder.h"
 #include "tests/cuda_sim/cuda_sim.h"
+#include "tests/cuda_sim/cudnn_recorder.h"
 #include "tests/cuda_sim/sim_kernels.h"
 #include "tests/cuda_sim/simt_compiler.h"
 #endif
@@ -28,7 +29,7 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kDeviceBytes = 1 << 26;
+constexpr int64_t kDeviceBytes = 1 << 27;
 constexpr int kSeeds = 6;
 
 MachineSpec TestMachine() {
@@ -59,12 +60,15 @@ class Backend {
     }
 #ifdef MILLRACE_HAVE_CUDA
     CudaSimOptions sim_options;
+    sim_options.memory_bytes = kDeviceBytes;
     sim_options.seed = options.seed;
     sim_ = std::make_unique<CudaSim>(sim_options);
     if (options.own_kernels) {
-      recorder_ = std::make_unique<CublasLtRecorder>(*sim_);
-      kernels_ = CreateCudaKernelLibrary(
-          {.compiler = CreateSimtCompiler(*sim_), .cublaslt = &recorder_->api()});
+      cublaslt_ = std::make_unique<CublasLtRecorder>(*sim_);
+      cudnn_ = std::make_unique<CudnnRecorder>(*sim_);
+      kernels_ = CreateCudaKernelLibrary({.compiler = CreateSimtCompiler(*sim_),
+                                          .cublaslt = &cublaslt_->api(),
+                                          .cudnn = &cudnn_->api()});
       target_ = std::make_unique<CudaTarget>();
     } else {
       kernels_ = CreateSimKernelLibrary(*sim_);
@@ -81,11 +85,14 @@ class Backend {
   }
 
   const Target& target() const { return *target_; }
-  std::vector<std::string> products() const {
+  std::vector<std::string> calls() const {
+    std::vector<std::string> calls;
 #ifdef MILLRACE_HAVE_CUDA
-    if (recorder_ != nullptr) return recorder_->calls();
+    if (cublaslt_ == nullptr) return calls;
+    calls = cublaslt_->calls();
+    calls.insert(calls.end(), cudnn_->calls().begin(), cudnn_->calls().end());
 #endif
-    return {};
+    return calls;
   }
   DeviceTable table() const {
     return {{std::string(device_->name()), {device_.get(), kernels_.get(), host_kernels_.get()}}};
@@ -94,7 +101,8 @@ class Backend {
  private:
 #ifdef MILLRACE_HAVE_CUDA
   std::unique_ptr<CudaSim> sim_;
-  std::unique_ptr<CublasLtRecorder> recorder_;
+  std::unique_ptr<CublasLtRecorder> cublaslt_;
+  std::unique_ptr<CudnnRecorder> cudnn_;
 #endif
   std::unique_ptr<KernelLibrary> kernels_, host_kernels_;
   std::unique_ptr<Target> target_;
@@ -154,7 +162,7 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> RunGraph(const Graph& graph,
       outputs.push_back(std::move(output));
     }
   }
-  if (options.products != nullptr) *options.products = backend.products();
+  if (options.calls != nullptr) *options.calls = backend.calls();
   if (options.times != nullptr) *options.times = TimeByNode(tracer);
   return results;
 }

@@ -24,8 +24,8 @@ struct RunOptions {
   bool own_kernels = false;         // cuda: those of ops/cuda, by the SIMT shim; else references
   uint64_t seed = 0;                // of the order of the simulated GPU's work
   ScheduleGoal schedule = ScheduleGoal::kTime;
-  std::vector<std::string>* products = nullptr;  // own kernels: calls of cuBLASLt, where wanted
-  std::vector<NodeTime>* times = nullptr;  // of all steps, by node, where wanted
+  std::vector<std::string>* calls = nullptr;  // own kernels: of cuBLASLt, then of cuDNN
+  std::vector<NodeTime>* times = nullptr;     // of all steps, by node, where wanted
 };
 
 // The graph's outputs, in order, for each of the steps.
