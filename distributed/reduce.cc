@@ -17,7 +17,7 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kBlock = 1024;  // elements
+constexpr int64_t kBlock = 256;  // elements
 constexpr int64_t kCacheBytes = int64_t{1} << 20;
 
 template <typename T>
@@ -92,28 +92,43 @@ void StoreBlock(std::byte* to, const std::byte* block, int64_t size_bytes, bool 
   std::memcpy(to + at, block + at, static_cast<size_t>(size_bytes - at));
 }
 
-template <typename T, typename Combine>
+// kCombine is known when this is compiled, so that it becomes part of the loops.
+template <typename T, auto kCombine>
 void Fold(std::span<const std::byte* const> inputs, int64_t count, const Results& results,
-          Combine combine, bool mean) {
+          bool mean) {
   using A = Accumulator<T>;
   alignas(64) A sums[kBlock];
-  alignas(64) T rounded[kBlock];
+  [[maybe_unused]] alignas(64) T rounded[kBlock];
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t size = std::min(kBlock, count - begin);
-    const T* first = reinterpret_cast<const T*>(inputs[0]) + begin;
-    for (int64_t i = 0; i < size; ++i) sums[i] = static_cast<A>(first[i]);
-    for (const std::byte* input : inputs.subspan(1)) {
-      const T* next = reinterpret_cast<const T*>(input) + begin;
-      for (int64_t i = 0; i < size; ++i) sums[i] = combine(sums[i], static_cast<A>(next[i]));
+    const auto block = [&](const std::byte* input) {
+      return reinterpret_cast<const T*>(input) + begin;
+    };
+    const T* first = block(inputs[0]);
+    if (inputs.size() == 1) {
+      for (int64_t i = 0; i < size; ++i) sums[i] = static_cast<A>(first[i]);
+    } else {
+      const T* second = block(inputs[1]);
+      for (int64_t i = 0; i < size; ++i) {
+        sums[i] = kCombine(static_cast<A>(first[i]), static_cast<A>(second[i]));
+      }
+      for (const std::byte* input : inputs.subspan(2)) {
+        const T* next = block(input);
+        for (int64_t i = 0; i < size; ++i) sums[i] = kCombine(sums[i], static_cast<A>(next[i]));
+      }
     }
     if (mean) {
       for (int64_t i = 0; i < size; ++i) sums[i] = Divide(sums[i], inputs.size());
     }
-    for (int64_t i = 0; i < size; ++i) rounded[i] = static_cast<T>(sums[i]);
+    const void* result = sums;
+    if constexpr (!std::is_same_v<T, A>) {
+      for (int64_t i = 0; i < size; ++i) rounded[i] = static_cast<T>(sums[i]);
+      result = rounded;
+    }
     const auto element = static_cast<int64_t>(sizeof(T));
     for (std::byte* place : results.places) {
-      StoreBlock(place + begin * element, reinterpret_cast<const std::byte*>(rounded),
-                 size * element, results.past_cache);
+      StoreBlock(place + begin * element, static_cast<const std::byte*>(result), size * element,
+                 results.past_cache);
     }
   }
   if (results.past_cache) hwy::FlushStream();
@@ -127,15 +142,15 @@ void ReduceAs(Reduction reduction, std::span<const std::byte* const> inputs, int
       outputs, count * static_cast<int64_t>(sizeof(T)) * std::ssize(outputs) > kCacheBytes};
   switch (reduction) {
     case Reduction::kSum:
-      return Fold<T>(inputs, count, results, Add<A>, false);
+      return Fold<T, Add<A>>(inputs, count, results, false);
     case Reduction::kMean:
-      return Fold<T>(inputs, count, results, Add<A>, true);
+      return Fold<T, Add<A>>(inputs, count, results, true);
     case Reduction::kProd:
-      return Fold<T>(inputs, count, results, Multiply<A>, false);
+      return Fold<T, Multiply<A>>(inputs, count, results, false);
     case Reduction::kMax:
-      return Fold<T>(inputs, count, results, Larger<A>, false);
+      return Fold<T, Larger<A>>(inputs, count, results, false);
     case Reduction::kMin:
-      return Fold<T>(inputs, count, results, Smaller<A>, false);
+      return Fold<T, Smaller<A>>(inputs, count, results, false);
   }
 }
 
