@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/status.h"
@@ -18,12 +19,16 @@
 namespace millrace {
 
 struct Checkpoint {
-  int64_t step = 0;         // steps done
+  int64_t step = 0;              // steps done
   std::string fingerprint = {};  // of the run it belongs to: graph, data, options
-  double loss_sum = 0;      // of the epoch's steps so far
-  int64_t loss_steps = 0;   // and how many these are
+  double loss_sum = 0;           // of the epoch's steps so far
+  int64_t loss_steps = 0;        // and how many these are
   std::map<std::string, Tensor> params = {};
 };
+
+// As bytes, for ranks of one job.
+std::string EncodeCheckpoint(const Checkpoint& checkpoint);
+absl::StatusOr<Checkpoint> DecodeCheckpoint(std::string_view bytes);
 
 class CheckpointFolder {
  public:

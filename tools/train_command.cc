@@ -18,6 +18,7 @@
 #include "tools/train_options.h"
 #include "tools/trainer.h"
 #include "tools/units.h"
+#include "tools/workers.h"
 
 namespace millrace {
 namespace {
@@ -62,6 +63,17 @@ std::string FingerprintOf(const TrainingGraph& training, const TrainOptions& opt
                          static_cast<size_t>(array.data.size_bytes())}));
   }
   return Sha256Hex(text);
+}
+
+// What rank 0 found, for all ranks: their machines may lack the folder.
+absl::StatusOr<std::optional<Checkpoint>> ShareResumed(std::optional<Checkpoint> found, Job* job) {
+  if (job == nullptr) return found;
+  std::string bytes;
+  if (found.has_value()) bytes = EncodeCheckpoint(*found);
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> all, job->Gather(std::move(bytes)));
+  if (job->rank() == 0 || all[0].empty()) return found;
+  MILLRACE_ASSIGN_OR_RETURN(Checkpoint checkpoint, DecodeCheckpoint(all[0]));
+  return checkpoint;
 }
 
 absl::StatusOr<std::optional<Checkpoint>> LoadResumed(const TrainOptions& options,
@@ -181,13 +193,15 @@ struct TrainParts {
 };
 
 absl::Status OpenFiles(const TrainOptions& options, TrainParts& parts, TrainRun& run) {
-  if (!options.checkpoint.empty()) {
+  run.checkpoints = !options.checkpoint.empty();
+  if (run.checkpoints && !IsSilent(run.job)) {
     MILLRACE_ASSIGN_OR_RETURN(CheckpointFolder opened, CheckpointFolder::Open(options.checkpoint));
     parts.folder.emplace(std::move(opened));
     run.folder = &*parts.folder;
     MILLRACE_ASSIGN_OR_RETURN(run.resume, LoadResumed(options, *parts.folder, run.fingerprint));
   }
-  if (!options.metrics.empty()) {
+  MILLRACE_ASSIGN_OR_RETURN(run.resume, ShareResumed(std::move(run.resume), run.job));
+  if (!options.metrics.empty() && !IsSilent(run.job)) {
     const int64_t step = run.resume.has_value() ? run.resume->step : 0;
     MILLRACE_ASSIGN_OR_RETURN(MetricsFile opened, MetricsFile::Open(options.metrics, step));
     parts.metrics.emplace(std::move(opened));
@@ -203,7 +217,7 @@ absl::Status PrepareEvaluator(const TrainOptions& options, EvaluationGraph graph
   MILLRACE_ASSIGN_OR_RETURN(
       Evaluator prepared,
       Evaluator::Prepare(std::move(graph), options.planning, other ? data.other : data.dataset,
-                         other ? AllSamples(data.other) : data.held_out, batch));
+                         other ? AllSamples(data.other) : data.held_out, batch, run.job));
   parts.evaluator.emplace(std::move(prepared));
   run.evaluator = &*parts.evaluator;
   return absl::OkStatus();
@@ -232,13 +246,13 @@ absl::Status BuildStep(const TrainOptions& options, const TrainedModel& model, T
   for (const std::string& note : run.training.notes) {
     std::fprintf(stderr, "note: %s\n", note.c_str());
   }
-  if (options.step_graph.empty()) return absl::OkStatus();
+  if (options.step_graph.empty() || IsSilent(run.job)) return absl::OkStatus();
   Graph step = run.training.graph;
   FixAllSymbols(step);  // gradients are of this batch
   return SaveGraph(step, options.step_graph);
 }
 
-absl::Status Train(const TrainOptions& options) {
+absl::Status TrainAs(const TrainOptions& options, Job* job) {
   MILLRACE_RETURN_IF_ERROR(CheckOutputs(options));
   MILLRACE_ASSIGN_OR_RETURN(const TrainingSpec spec, ParseTrainingSpec(options));
   MILLRACE_ASSIGN_OR_RETURN(const TrainedModel model, LoadTrainedModel(options));
@@ -254,6 +268,7 @@ absl::Status Train(const TrainOptions& options) {
   const int64_t all_steps = StepsOf(options.epochs, std::ssize(parts.data.train), model.batch);
 
   TrainRun run;
+  run.job = job;
   MILLRACE_RETURN_IF_ERROR(BuildStep(options, model, spec, all_steps, run));
   run.planning = options.planning;
   run.dataset = &parts.data.dataset;
@@ -276,11 +291,15 @@ absl::Status Train(const TrainOptions& options) {
     run.on_epoch = [&](const EpochReport& report) { return display.ShowEpoch(report); };
     MILLRACE_ASSIGN_OR_RETURN(result, RunTraining(std::move(run)));
   }
-  if (!options.save.empty()) {
+  if (!options.save.empty() && !IsSilent(job)) {
     MILLRACE_RETURN_IF_ERROR(SaveTrained(model.graph, result.params, options.save));
   }
   PrintResult(options, model.graph.name, result, all_steps);
   return absl::OkStatus();
+}
+
+absl::Status Train(const TrainOptions& options) {
+  return RunAsWorker(options.workers, [&](Job* job) { return TrainAs(options, job); });
 }
 
 }  // namespace

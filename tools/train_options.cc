@@ -91,6 +91,7 @@ void DeclareTrainOptions(OptionList& list, TrainOptions& options) {
   list.Flag("--check-numerics", options.check_numerics,
             "Name the node that first makes a NaN (slow)");
   AddPlanningOptions(list, options.planning);
+  AddWorkerOptions(list, options.workers);
   list.Flag("--json", options.json, "Print the result as JSON");
   list.Footer(
       "A FILE of --data is\n"

@@ -8,6 +8,7 @@
 #include "passes/training.h"
 #include "tools/command_line.h"
 #include "tools/compile.h"
+#include "tools/workers.h"
 
 namespace millrace {
 
@@ -23,6 +24,7 @@ struct TrainOptions {
   int64_t epochs = 1, batch = 0, seed = 0;  // batch 0: not given
   std::string save, checkpoint, metrics, step_graph;
   int64_t save_every = 0;
+  WorkerOptions workers;
   bool resume = false, check_numerics = false, json = false;
 };
 

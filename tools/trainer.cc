@@ -87,7 +87,7 @@ class TrainingLoop {
       MILLRACE_RETURN_IF_ERROR(Step(reader->Next()));
       if (step_ == EpochEnd(epoch_)) MILLRACE_RETURN_IF_ERROR(FinishEpoch());
       if (run_.save_every > 0 && step_ % run_.save_every == 0) MILLRACE_RETURN_IF_ERROR(Save());
-      result_.interrupted = InterruptedExitCode() != 0;
+      MILLRACE_ASSIGN_OR_RETURN(result_.interrupted, IsInterrupted());
     }
     MILLRACE_RETURN_IF_ERROR(Save());
     result_.step = step_;
@@ -97,6 +97,15 @@ class TrainingLoop {
   }
 
  private:
+  // Ranks stop after the same step.
+  absl::StatusOr<bool> IsInterrupted() {
+    const bool here = InterruptedExitCode() != 0;
+    if (run_.job == nullptr) return here;
+    MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                              run_.job->Gather(here ? "interrupted" : ""));
+    return std::ranges::any_of(all, [](const std::string& said) { return !said.empty(); });
+  }
+
   // Steps done when `epoch` (from 1) is over.
   int64_t EpochEnd(int64_t epoch) const {
     return StepsOf(epoch, std::ssize(run_.samples), run_.batch);
@@ -172,13 +181,13 @@ class TrainingLoop {
   }
 
   absl::Status Save() {
-    if (run_.folder == nullptr || step_ == saved_at_) return absl::OkStatus();
+    if (!run_.checkpoints || step_ == saved_at_) return absl::OkStatus();
     Checkpoint checkpoint{.step = step_,
                           .fingerprint = run_.fingerprint,
                           .loss_sum = loss_sum_,
                           .loss_steps = loss_steps_};
     MILLRACE_ASSIGN_OR_RETURN(checkpoint.params, ReadFiniteState());
-    MILLRACE_RETURN_IF_ERROR(run_.folder->Save(checkpoint));
+    if (run_.folder != nullptr) MILLRACE_RETURN_IF_ERROR(run_.folder->Save(checkpoint));
     saved_at_ = step_;
     return absl::OkStatus();
   }
@@ -225,13 +234,14 @@ class TrainingLoop {
 }  // namespace
 
 absl::StatusOr<PreparedGraph> PreparedGraph::Prepare(Graph graph, const PlanningOptions& planning,
+                                                     Job* job,
                                                      const std::map<std::string, Tensor>& params) {
   MILLRACE_ASSIGN_OR_RETURN(PlanForMachine planned, CompileGraph(std::move(graph), planning));
   MILLRACE_ASSIGN_OR_RETURN(
       CheckedPlan checked,
       CheckedPlan::Check(std::move(planned.plan), AllOpTraits(), &planned.machine));
   MILLRACE_ASSIGN_OR_RETURN(BoundDevices devices,
-                            BoundDevices::Bind(checked.plan(), planned.machine, ""));
+                            BoundDevices::Bind(checked.plan(), planned.machine, "", job));
   SessionOptions options;
   options.communicator = devices.communicator();
   options.params = params;
@@ -242,7 +252,7 @@ absl::StatusOr<PreparedGraph> PreparedGraph::Prepare(Graph graph, const Planning
 
 absl::StatusOr<Evaluator> Evaluator::Prepare(EvaluationGraph graph, const PlanningOptions& planning,
                                              const Dataset& dataset, std::vector<int64_t> samples,
-                                             int64_t batch) {
+                                             int64_t batch, Job* job) {
   for (const ValueId id : graph.graph.outputs) {
     const Value& output = graph.graph.value(id);
     if (output.type == TensorType{DType::kF32, {batch}}) continue;
@@ -258,7 +268,7 @@ absl::StatusOr<Evaluator> Evaluator::Prepare(EvaluationGraph graph, const Planni
     tensors.push_back(std::move(tensor));
   }
   MILLRACE_ASSIGN_OR_RETURN(PreparedGraph prepared,
-                            PreparedGraph::Prepare(std::move(graph.graph), planning));
+                            PreparedGraph::Prepare(std::move(graph.graph), planning, job));
   return Evaluator(std::move(graph), std::move(prepared), dataset, std::move(samples),
                    std::move(tensors));
 }
@@ -305,8 +315,9 @@ int64_t StepsOf(int64_t epochs, int64_t samples, int64_t batch) {
 absl::StatusOr<TrainResult> RunTraining(TrainRun run) {
   const std::map<std::string, Tensor> params =
       run.resume.has_value() ? run.resume->params : std::map<std::string, Tensor>();
-  MILLRACE_ASSIGN_OR_RETURN(PreparedGraph prepared,
-                            PreparedGraph::Prepare(run.training.graph, run.planning, params));
+  MILLRACE_ASSIGN_OR_RETURN(
+      PreparedGraph prepared,
+      PreparedGraph::Prepare(run.training.graph, run.planning, run.job, params));
   return TrainingLoop(run, prepared.session()).Run();
 }
 

@@ -22,7 +22,9 @@ namespace millrace {
 // A graph made ready to run, and what it runs on.
 class PreparedGraph {
  public:
+  // `job`: whose ranks share the plan's devices; null: all are this process's.
   static absl::StatusOr<PreparedGraph> Prepare(Graph graph, const PlanningOptions& planning,
+                                               Job* job,
                                                const std::map<std::string, Tensor>& params = {});
   Session& session() { return *session_; }
 
@@ -47,7 +49,7 @@ class Evaluator {
   // UsageError when the graph's outputs are not one number a sample.
   static absl::StatusOr<Evaluator> Prepare(EvaluationGraph graph, const PlanningOptions& planning,
                                            const Dataset& dataset, std::vector<int64_t> samples,
-                                           int64_t batch);
+                                           int64_t batch, Job* job);
   absl::StatusOr<Evaluation> Run(const std::map<std::string, Tensor>& params);
 
  private:
@@ -90,8 +92,10 @@ struct TrainRun {
   std::vector<int64_t> samples;  // of it
   int64_t batch = 0, epochs = 0;
   uint64_t seed = 0;
+  Job* job = nullptr;                        // null: this process is on its own
   Evaluator* evaluator = nullptr;            // null: no evaluation
-  const CheckpointFolder* folder = nullptr;  // null: no checkpoints
+  bool checkpoints = false;                  // they are made
+  const CheckpointFolder* folder = nullptr;  // null: another rank writes them
   std::optional<Checkpoint> resume;
   std::string fingerprint;
   int64_t save_every = 0;  // steps between checkpoints; 0: after each epoch
