@@ -43,7 +43,7 @@ struct JobOptions {
   double timeout_s = 120;
   // Called when the job has failed and this process is still there some seconds later; does not
   // return. Null: nothing happens.
-  std::function<void(const absl::Status&)> on_overdue;
+  std::function<void(const absl::Status&)> on_overdue = nullptr;
 };
 
 class JobServer;

@@ -51,7 +51,7 @@ absl::Status CheckAllNames(const RunRequest& request, const Graph& graph) {
 
 // The type of an input or output as the session has it: all microbatches, stacked.
 TensorType StackedType(const PlanBundle& plan, ValueId value) {
-  TensorType type = plan.graph.value(value).type;
+  TensorType type = GlobalType(plan.graph, value);
   if (plan.microbatches == 1 || plan.graph.value(value).kind == ValueKind::kParam) return type;
   if (type.shape.rank() == 0) {
     // An input of rank 0 is the same for all microbatches; an output has one element for each.

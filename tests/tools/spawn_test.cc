@@ -227,5 +227,41 @@ TEST(SpawnTest, RanksWithDifferentPlansDoNotRun) {
   EXPECT_THAT(result.err, HasSubstr("rank 1 has another plan than rank 0"));
 }
 
+std::vector<std::string> TrainArguments(const std::string& ranks, const std::string& epochs,
+                                        const std::string& folder, const std::string& save) {
+  return {"train",
+          SourceFile("tests/data/digits/untrained.json"),
+          "--data",
+          SourceFile("tests/data/digits/digits.csv.gz"),
+          "--loss",
+          "softmax-cross-entropy",
+          "--mesh",
+          "data=2,tensor=2",
+          "--eval",
+          "0.2",
+          "--spawn",
+          ranks,
+          "--epochs",
+          epochs,
+          "--checkpoint",
+          folder,
+          "--resume",
+          "--save",
+          save};
+}
+
+TEST(SpawnTest, TrainingGivesTheSameWeightsAndGoesOnWithAnotherNumberOfRanks) {
+  const std::string whole = TestPath("whole.json"), resumed = TestPath("resumed.json");
+  CommandResult result = RunMillrace(TrainArguments("1", "2", TestPath("a"), whole));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  result = RunMillrace(TrainArguments("4", "1", TestPath("b"), resumed));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  result = RunMillrace(TrainArguments("2", "2", TestPath("b"), resumed));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("going on after step 45"));
+  EXPECT_EQ(ReadTestFile(TestPath("whole.safetensors")),
+            ReadTestFile(TestPath("resumed.safetensors")));
+}
+
 }  // namespace
 }  // namespace millrace
