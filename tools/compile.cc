@@ -79,7 +79,8 @@ void AddPlanningOptions(OptionList& list, PlanningOptions& options) {
              "Split this machine into so many cpu devices [as the mesh takes]");
   list.Text(
       "--mesh", "data=2,tensor=2", options.mesh,
-      "Spread the graph over devices, along named axes; inputs are cut along dim 0 over data");
+      "Spread the graph over devices, along named axes; inputs are cut along dim 0 over data. "
+      "millrace plan also takes auto, or auto,tensor=4, and searches");
   list.Repeated("--shard", "'w*=tensor:1'", options.shards,
                 "Cut inputs and params of these names along a dim over an axis of the mesh");
   list.Count("--zero", options.zero, 1, 2,
