@@ -228,6 +228,9 @@ class Verifier {
         continue;
       }
       for (const AxisSharding& axis : sharding.axes) {
+        if (g_.local_types && value.bounded && axis.kind != AxisSharding::Kind::kReplicate) {
+          Report(value, "is spread over devices, but its size is known only at run time");
+        }
         if (axis.kind == AxisSharding::Kind::kShard && value.typed &&
             (axis.dim < 0 || axis.dim >= value.type.shape.rank())) {
           Report(value, StrCat("is sharded along dim ", axis.dim, ", but has rank ",

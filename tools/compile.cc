@@ -155,6 +155,11 @@ absl::Status ApplyMeshOptions(const PlanningOptions& options, Graph& graph) {
   if (!options.mesh.empty()) {
     MILLRACE_RETURN_IF_ERROR(Annotate(SetMesh(graph, options.mesh), "--mesh"));
   }
+  if (graph.local_types && (!options.shards.empty() || options.zero != 0)) {
+    return UsageError(StrCat(options.zero != 0 ? "--zero" : "--shard",
+                             ": the graph is that of one device of its mesh already; spread the "
+                             "graph that it was made from"));
+  }
   if (!options.shards.empty() && graph.mesh.axes.empty()) {
     return UsageError("--shard: there is no mesh to spread anything over; give it one with --mesh");
   }

@@ -192,6 +192,12 @@ void CheckMesh(const PlanBundle& plan, ErrorList& errors) {
       return;
     }
   }
+  const bool is_spread = plan.graph.local_types || !plan.graph.shardings.empty();
+  if (is_spread && plan.graph.mesh != plan.mesh) {
+    errors.Add(PlanRule::kStructure,
+               StrCat("the plan's mesh is '", ToString(plan.mesh),
+                      "', but its graph is spread over '", ToString(plan.graph.mesh), "'"));
+  }
 }
 
 }  // namespace

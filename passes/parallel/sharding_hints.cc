@@ -71,6 +71,10 @@ absl::Status AddShardingHint(Graph& graph, std::string_view hint) {
     const bool is_given = value.kind == ValueKind::kInput || value.kind == ValueKind::kParam;
     if (is_given) names.push_back(value.name);
     if (is_glob ? !is_given || !MatchesGlob(value.name, pattern) : value.name != pattern) continue;
+    if (value.kind == ValueKind::kConstant) {
+      return UsageError(StrCat("'", value.name, "' is a constant: each node that reads it takes of ",
+                               "it what it needs"));
+    }
     graph.shardings[ValueId(i)] = *sharding;
     found = true;
   }

@@ -54,6 +54,20 @@ class CommunicationMutants : public ::testing::Test {
   }
 };
 
+TEST_F(CommunicationMutants, AnotherMeshThanTheGraphIsSpreadOver) {
+  plan_.mesh = Mesh();
+  EXPECT_FALSE(IsSound(planned_, plan_));
+  plan_.mesh = planned_.plan.mesh;
+  std::swap(plan_.mesh.axes[0].name, plan_.mesh.axes[1].name);
+  EXPECT_FALSE(IsSound(planned_, plan_));
+}
+
+// A device could not tell where its part of the whole begins.
+TEST_F(CommunicationMutants, PartsOfASizeThatIsKnownOnlyAtRunTime) {
+  for (const ValueId id : plan_.graph.inputs) plan_.graph.value(id).bounded = true;
+  EXPECT_FALSE(IsSound(planned_, plan_));
+}
+
 TEST_F(CommunicationMutants, ThePlanItselfIsSound) {
   EXPECT_TRUE(IsSound(planned_, plan_));
   EXPECT_GT(PlacesOf<Collective>(plan_).size(), 4u);

@@ -91,6 +91,28 @@ TEST(Mesh, WhatCannotBeIsRefusedWithTheReason) {
   fails({"--shard", "fc1.weight=tensor:1"}, "there is no mesh");
   fails({"--mesh", "tensor=2", "--shard", "fc9.weight=tensor:1"}, "fc1.weight");
   fails({"--zero", "1"}, "give it a mesh");
+  fails({"--mesh", "tensor=2", "--shard", "scale=tensor:0"}, "is a constant");
+}
+
+TEST(Mesh, AGraphThatIsSpreadAlreadyIsNotSpreadAnew) {
+  const std::string lowered = TestPath("lowered.json");
+  const CommandResult optimized =
+      RunMillrace({"optimize", Digits(), "--set", "N=8", "--mesh", "data=2", "-o", lowered});
+  ASSERT_EQ(optimized.exit_code, 0) << optimized.err;
+  EXPECT_EQ(RunMillrace({"run", lowered, "--input", "image=rand:1"}).exit_code, 0);
+  for (const Arguments& more : {Arguments{"--shard", "fc1.weight=data:0"}, {"--zero", "1"}}) {
+    Arguments arguments = {"run", lowered, "--input", "image=rand:1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const CommandResult result = RunMillrace(arguments);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr("of one device of its mesh already")) << result.err;
+  }
+}
+
+TEST(Mesh, SimulateSplitsThisMachineAsTheMeshTakes) {
+  const CommandResult result =
+      RunMillrace({"simulate", Digits(), "--set", "N=8", "--mesh", "data=2"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
 }
 
 }  // namespace
