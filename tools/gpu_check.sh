@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# On a machine with a GPU, in a few minutes: every kernel against the reference, the plans of models against the CPU, and what they take.
+# On a machine with a GPU, in a few minutes (build it with the preset `portable`, and give build/portable): every kernel against the reference, the plans of models against the CPU, and what they take.
 # The argument is a build folder (build/release unless given) made for this kind of machine. Each part says what it did, or why it was skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -128,7 +128,9 @@ std::optional<CudaMatMul> WithLibraryEpilogue(const FusedProduct& product, CudaM
   std::optional<TensorType> bias;
   if (product.operands.size() > 1 || call.dtype == DType::kF64) return std::nullopt;
   if (product.operands.size() == 1) {
-    if (call.has_bias || !IsOfColumns(product.operands[0], plain)) return std::nullopt;
+    const TensorType& operand = product.operands[0];
+    // The library may not write its result over the bias, which the op's trait would allow.
+    if (call.has_bias || operand == plain || !IsOfColumns(operand, plain)) return std::nullopt;
     bias = product.operands[0];
     call.has_bias = true;
   }

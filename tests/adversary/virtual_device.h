@@ -73,6 +73,7 @@ struct VirtualGroupState {
 
 class VirtualCommunicator : public Communicator {
  public:
+  int ProcessOf(const Endpoint&) const override { return 0; }
   absl::Status Register(const Endpoint&, Device&, Cancellation&) override;
   absl::StatusOr<std::unique_ptr<SendPort>> OpenSend(const Endpoint& self, const Endpoint& peer,
                                                      Channel channel,

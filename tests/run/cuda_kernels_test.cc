@@ -14,6 +14,9 @@ namespace {
 // What a graph gives on the simulated GPU, next to what it means.
 void ExpectClose(std::string_view text, const NamedTensors& inputs, double tolerance) {
   if (RunnableKinds().size() < 2) GTEST_SKIP() << "built without CUDA";
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer knows nothing of fibers";
+#endif
   const absl::StatusOr<Graph> graph = TypedGraph(text);
   ASSERT_TRUE(graph.ok()) << graph.status();
   std::vector<Tensor> in_order;

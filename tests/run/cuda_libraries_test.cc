@@ -50,6 +50,9 @@ CudaGraphRun RunOnCudaKernels(std::string_view text) {
 class CublasLt : public ::testing::Test {
   void SetUp() override {
     if (RunnableKinds().size() < 2) GTEST_SKIP() << "built without CUDA";
+#ifdef __SANITIZE_THREAD__
+    GTEST_SKIP() << "ThreadSanitizer knows nothing of fibers";
+#endif
   }
 };
 
