@@ -5,7 +5,8 @@
 //   opset core = 1
 //   symbol N = 8 min 1 max 1024
 //   weights w = "mlp.safetensors"
-//   mesh "data=2"
+//   mesh "data=2"                     with local types: mesh "data=2" local, and what is given cut:
+//   const p : i64[2] sharded "data:0" = inline [0, 1, 2, 3]
 //   input x : f32[8,784]
 //   param fc.w : f32[784,10] trainable = file w "fc.weight"
 //   const eps : f32[] = splat 1e-05

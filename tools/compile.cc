@@ -98,6 +98,12 @@ absl::StatusOr<MachineSpec> LoadPlannedMachine(const PlanningOptions& options,
   return machine;
 }
 
+absl::StatusOr<int64_t> DevicesOfMesh(const PlanningOptions& options) {
+  const absl::StatusOr<Mesh> mesh = ParseMesh(options.mesh);
+  if (!mesh.ok()) return Annotate(mesh.status(), "--mesh");
+  return mesh->num_devices();
+}
+
 int64_t NumNodes(const Graph& graph) {
   int64_t nodes = 0;
   for (const Graph* each : FlattenGraphs(graph)) nodes += std::ssize(each->nodes);

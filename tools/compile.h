@@ -36,6 +36,8 @@ void AddPlanningOptions(OptionList& list, PlanningOptions& options);
 // split into as many cpu devices as asked for, or else the mesh takes.
 absl::StatusOr<MachineSpec> LoadPlannedMachine(const PlanningOptions& options,
                                                int64_t mesh_devices = 1);
+// How many devices the mesh of --mesh has; 1 without one.
+absl::StatusOr<int64_t> DevicesOfMesh(const PlanningOptions& options);
 
 struct PlanForMachine {
   MachineSpec machine;

@@ -44,21 +44,10 @@ MachineSpec WithoutMemoryLimits(MachineSpec machine) {
   return machine;
 }
 
-// That the graph is to be spread over.
-absl::StatusOr<int64_t> DevicesOfMesh(const PlanningOptions& options, const ModelFile& file) {
-  if (!options.mesh.empty()) {
-    absl::StatusOr<Mesh> mesh = ParseMesh(options.mesh);
-    if (!mesh.ok()) return Annotate(mesh.status(), "--mesh");
-    return mesh->num_devices();
-  }
-  MILLRACE_ASSIGN_OR_RETURN(const Graph graph, LoadInferredGraph(file, options.sets));
-  return graph.mesh.num_devices();
-}
-
 absl::StatusOr<Subject> PlanGraph(PlanningOptions options, const ModelFile& file) {
   Subject subject;
-  MILLRACE_ASSIGN_OR_RETURN(const int64_t devices, DevicesOfMesh(options, file));
-  MILLRACE_ASSIGN_OR_RETURN(MachineSpec machine, LoadPlannedMachine(options, devices));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t mesh_devices, DevicesOfMesh(options));
+  MILLRACE_ASSIGN_OR_RETURN(MachineSpec machine, LoadPlannedMachine(options, mesh_devices));
   if (options.device.empty()) options.device = DefaultDevice(machine);
   MILLRACE_ASSIGN_OR_RETURN(const auto device, ParseDeviceName(options.device));
   absl::StatusOr<std::unique_ptr<Target>> target = MakeTarget(device.first, options.threads);
