@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-constexpr uint64_t kSeeds = 400;
+constexpr uint64_t kSeeds = 100;
 
 // Each input along a random dim (or none) of each axis, where that cuts it evenly.
 std::vector<std::string> RandomHints(const Graph& graph, const Mesh& mesh, std::mt19937& random) {
