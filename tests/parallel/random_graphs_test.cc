@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-constexpr uint64_t kSeeds = 100;
+constexpr uint64_t kSeeds = 400;
 
 // Each input along a random dim (or none) of each axis, where that cuts it evenly.
 std::vector<std::string> RandomHints(const Graph& graph, const Mesh& mesh, std::mt19937& random) {
@@ -45,10 +45,11 @@ TEST(SpreadRandomGraphs, MeanWhatTheyMeant) {
     SCOPED_TRACE(StrCat("seed ", seed, ", mesh ", options.mesh));
     const auto inputs = InputsFor(random_graph.graph, random_graph.inputs, seed);
     const auto run = RunSharded(random_graph.graph, inputs, options);
-    ASSERT_TRUE(run.ok()) << run.status();
-    std::vector<Tensor> outputs;
+    // Where an index is out of range, both have to refuse.
+    absl::StatusOr<std::vector<Tensor>> outputs = std::vector<Tensor>();
+    if (!run.ok()) outputs = run.status();
     for (const ValueId id : random_graph.graph.outputs) {
-      outputs.push_back(run->outputs.at(random_graph.graph.value(id).name));
+      if (run.ok()) outputs->push_back(run->outputs.at(random_graph.graph.value(id).name));
     }
     EXPECT_EQ(CompareWithMeaning(random_graph.graph, inputs, outputs), "");
   }
