@@ -32,6 +32,14 @@ millrace plan $trained
 millrace run $trained --input image=@$data:0-63 --labels probabilities=@$data:64 --held-out 5:4 \
   --warmup 3 --iterations 20 --profile
 
+# Training in less memory than a step takes: the plan that makes it fit, and what that costs.
+step=build/demo/step.json
+train=(tests/data/digits/untrained.json --data $data --loss softmax-cross-entropy --batch 256)
+millrace train "${train[@]}" --step-graph $step
+millrace plan $step --sweep-budget
+millrace explain $step --memory-budget 11MiB
+millrace train "${train[@]}" --memory-budget 11MiB
+
 # What rewriting is worth on a well-known model: as it comes, and as it is planned by default.
 resnet=build/demo/resnet50.json
 millrace model resnet50 -o $resnet

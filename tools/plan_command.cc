@@ -16,6 +16,7 @@
 #include "tools/plan_summary.h"
 #include "tools/prediction.h"
 #include "tools/rewrite_options.h"
+#include "tools/sweep_budget.h"
 #include "tools/table.h"
 #include "tools/units.h"
 
@@ -28,6 +29,7 @@ struct PlanOptions {
   MeshRequest auto_mesh;  // where --mesh is "auto..."
   bool inference = false;
   bool text = false, dot = false, json = false;
+  bool sweep_budget = false;
 };
 
 // What a predicted plan could not honour.
@@ -80,6 +82,10 @@ absl::Status RunAutoPlan(const PlanOptions& options) {
 }
 
 absl::Status RunPlan(const PlanOptions& options) {
+  if (options.sweep_budget && !options.planning.mesh.empty()) {
+    return UsageError("--sweep-budget is of one device, --mesh of several");
+  }
+  if (options.sweep_budget) return SweepBudget(options.planning, options.json);
   if (options.planning.mesh.starts_with("auto")) return RunAutoPlan(options);
   const MeshRequest& given = options.auto_mesh;
   if (options.inference || given.devices != 0 || given.samples != 0 || given.interleave != 0) {
@@ -138,6 +144,11 @@ void DeclareOptions(OptionList& list, PlanOptions& options) {
   list.Flag("--text", options.text, "Print the whole plan");
   list.Flag("--dot", options.dot, "Print it for Graphviz");
   list.Flag("--json", options.json, "Print the summary as JSON");
+  list.Flag("--sweep-budget", options.sweep_budget,
+            "Print memory against step time instead, for less and less memory");
+  list.AtMostOne({"--sweep-budget", "--output"});
+  list.AtMostOne({"--sweep-budget", "--text"});
+  list.AtMostOne({"--sweep-budget", "--dot"});
   list.AtMostOne({"--text", "--dot", "--json"});
 }
 

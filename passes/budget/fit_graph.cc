@@ -27,7 +27,7 @@ namespace millrace {
 namespace {
 
 constexpr int kRounds = 6;                 // for each order
-constexpr int64_t kRoundWork = 4'000'000;  // FitOptions::max_work
+constexpr int64_t kRoundWork = 1'500'000;  // FitOptions::max_work
 constexpr double kCloseEnough = 0.003;     // of the budget
 constexpr double kAboveLeast[] = {1, 1.01, 1.03, 1.06, 1.1, 1.2};
 constexpr BudgetOrder kOrders[] = {BudgetOrder::kEagerUpdates, BudgetOrder::kLeastLive};
