@@ -135,8 +135,8 @@ absl::Status FitIntoMemory(Graph& graph, const Target& target, const DeviceSpec&
   if (BudgetedBytes(program) <= device.memory_bytes) return absl::OkStatus();
   FitGraphOptions fit{.budget_bytes = device.memory_bytes, .device = &device, .emit = emit};
   if (options.costs != nullptr) fit.known.costs = options.costs->FindDevice(device.name);
+  fit.emit.stream_of_node.clear();
   if (program.streams.size() > 1) {
-    fit.emit.stream_of_node.clear();
     fit.emit.threads = options.threads > 0 ? options.threads : device.threads;
     records.push_back({"streams", "spread", {}, "the memory there is leaves room for one", false});
   }

@@ -266,6 +266,24 @@ TEST(BudgetTest, CommonSubexpressionEliminationLeavesRepeatsAlone) {
   EXPECT_EQ(repeats(again), before);
 }
 
+// Streams were assigned to the nodes there were before some ran again.
+TEST(BudgetTest, StreamsGiveWayToABudget) {
+  const Graph graph = Deep("Sigmoid");
+  const absl::StatusOr<PlanBundle> without = PlanWithin(graph, kMaxBytes);
+  ASSERT_TRUE(without.ok());
+  const int64_t budget = BudgetedBytes(without->programs[0]) * 6 / 10;
+  const absl::StatusOr<std::unique_ptr<Target>> target = MakeTarget("cpu", 2);
+  ASSERT_TRUE(target.ok());
+  CompileOptions options;
+  options.threads = 2;
+  options.streams = 2;
+  const absl::StatusOr<CompileResult> compiled =
+      Compile(graph, MachineWith(budget), **target, options);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  EXPECT_LE(BudgetedBytes(compiled->plan.programs[0]), budget);
+  EXPECT_TRUE(CheckedPlan::Check(compiled->plan, AllOpTraits(), nullptr).ok());
+}
+
 TEST(BudgetTest, TheSmallestBudgetThatIsNamedWorks) {
   const Graph graph = Deep("Sigmoid");
   const absl::Status refused = PlanWithin(graph, 1000).status();
