@@ -247,11 +247,10 @@ int64_t MostWrittenOver(const BudgetProblem& problem, std::span<const int32_t> s
   for (const auto& [write, read] : op.in_place) {
     const int32_t whole = storage[read];
     const BudgetTensor& tensor = problem.tensors[whole];
-    if (tensor.is_kept || tensor.producer < 0 || std::ranges::find(given, whole) != given.end()) {
-      continue;
-    }
+    if (tensor.is_kept || std::ranges::find(given, whole) != given.end()) continue;
     auto of = std::ranges::find(room, write, &std::pair<int32_t, int64_t>::first);
     if (of == room.end()) of = room.insert(of, {write, problem.tensors[write].size_bytes});
+    if (of->second == 0) continue;
     const int64_t shared = std::min(of->second, tensor.size_bytes);
     of->second -= shared;
     saved += shared;
@@ -264,43 +263,20 @@ int64_t MostWrittenOver(const BudgetProblem& problem, std::span<const int32_t> s
 
 WorkingSet LargestWorkingSet(const BudgetProblem& problem) {
   const std::vector<int32_t> storage = StorageOfTensors(problem);
-  const std::vector<std::vector<int32_t>> readers = ReadersOfStorage(problem, storage);
   WorkingSet largest{problem.fixed_bytes, -1};
   std::vector<int32_t> seen(problem.tensors.size(), -1);  // by tensor: the last op that counted it
-  int64_t kept = problem.fixed_bytes;
-  std::vector<int32_t> from_start;
-  for (size_t t = 0; t < problem.tensors.size(); ++t) {
-    if (problem.tensors[t].producer < 0 && !readers[t].empty()) {
-      from_start.push_back(static_cast<int32_t>(t));
-    }
-  }
   for (size_t o = 0; o < problem.ops.size(); ++o) {
     const BudgetOp& op = problem.ops[o];
     const auto index = static_cast<int32_t>(o);
-    int64_t bytes = kept + op.workspace_bytes, kept_by_it = 0;
-    const auto count = [&](int32_t tensor) {
-      const int32_t whole = storage[tensor];
-      const bool is_new = seen[whole] != index;
-      seen[whole] = index;
-      return is_new ? problem.tensors[whole].size_bytes : 0;
-    };
-    for (const int32_t read : op.reads) {
-      const BudgetTensor& tensor = problem.tensors[storage[read]];
-      const int64_t size = count(read);
-      // Those were counted when they were made.
-      if (!tensor.is_kept || tensor.producer < 0) bytes += size;
-    }
-    // What is there from the start stays until its last reader has run.
-    for (const int32_t tensor : from_start) {
-      if (readers[tensor].back() >= index) bytes += count(tensor);
-    }
-    for (const int32_t write : op.writes) {
-      const int64_t size = problem.tensors[write].view_of >= 0 ? 0 : count(write);
-      bytes += size;
-      if (problem.tensors[write].is_kept) kept_by_it += size;
+    int64_t bytes = problem.fixed_bytes + op.workspace_bytes;
+    for (const auto* list : {&op.reads, &op.writes}) {
+      for (const int32_t tensor : *list) {
+        const int32_t whole = storage[tensor];
+        if (seen[whole] != index) bytes += problem.tensors[whole].size_bytes;
+        seen[whole] = index;
+      }
     }
     bytes -= MostWrittenOver(problem, storage, op);
-    kept += kept_by_it;
     if (bytes > largest.bytes) largest = {bytes, index};
   }
   return largest;

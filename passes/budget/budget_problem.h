@@ -80,7 +80,7 @@ std::vector<LiveTensor> LiveAtStep(const BudgetProblem& problem, std::span<const
                                    int32_t at);
 
 // Every operation must run, with all it reads and writes there: the most that one of them takes
-// together with what is always there and what is kept by then. No steps need less.
+// together with what is always there. No steps need less, in whatever order.
 struct WorkingSet {
   int64_t bytes = 0;
   int32_t op = -1;

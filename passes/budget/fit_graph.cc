@@ -162,11 +162,37 @@ class GraphFitter {
     return absl::OkStatus();
   }
 
+  // By what is certain: params, and of each node what it reads or what it writes, whichever is
+  // more, for the planner may find ways to write the one over the other. New versions of params may
+  // come to lie in the bytes of the old ones.
+  static WorkingSet LeastThereCanBe(const OrderedProblem& ordered) {
+    BudgetProblem problem = ordered.problem.problem;
+    problem.fixed_bytes = 0;
+    for (const ValueId id : ordered.graph.params) {
+      problem.fixed_bytes += ByteSize(ordered.graph.value(id).type);
+    }
+    std::vector<uint8_t> is_update(ordered.graph.values.size(), 0);
+    for (const Update& update : ordered.graph.updates) is_update[update.value.index] = 1;
+    for (size_t t = 0; t < problem.tensors.size(); ++t) {
+      problem.tensors[t].is_kept = false;
+      if (is_update[ordered.problem.value_of_tensor[t].index] == 0) continue;
+      for (auto of = static_cast<int32_t>(t); of >= 0; of = problem.tensors[of].view_of) {
+        problem.tensors[of].size_bytes = 0;
+      }
+    }
+    for (BudgetOp& op : problem.ops) {
+      op.in_place.clear();
+      for (const int32_t write : op.writes) {
+        for (const int32_t read : op.reads) op.in_place.push_back({write, read});
+      }
+    }
+    return LargestWorkingSet(problem);
+  }
+
   absl::Status TooLittle() const {
-    const auto lower = std::ranges::min_element(problems_, {}, [](const OrderedProblem& p) {
-      return LargestWorkingSet(p.problem.problem).bytes;
-    });
-    const WorkingSet bound = LargestWorkingSet(lower->problem.problem);
+    const auto lower = std::ranges::min_element(
+        problems_, {}, [](const OrderedProblem& p) { return LeastThereCanBe(p).bytes; });
+    const WorkingSet bound = LeastThereCanBe(*lower);
     std::string message =
         StrCat("the memory budget of ", Megabytes(options_.budget_bytes), " is too small");
     if (bound.op >= 0) {

@@ -86,6 +86,14 @@ void ExpectSameBits(const NamedTensors& actual, const NamedTensors& expected) {
   }
 }
 
+// The number that follows `before` in a message.
+int64_t NumberAfter(std::string_view message, std::string_view before) {
+  const size_t at = message.find(before);
+  EXPECT_NE(at, std::string_view::npos) << message;
+  return at == std::string_view::npos ? 0
+                                      : std::stoll(std::string(message.substr(at + before.size())));
+}
+
 // Twenty budgets from what it takes without one down to half of the least there can be.
 int ExpectSameWithinBudgets(const Graph& graph, int num_budgets = 20) {
   const absl::StatusOr<PlanBundle> without = PlanWithin(graph, kMaxBytes);
@@ -102,7 +110,9 @@ int ExpectSameWithinBudgets(const Graph& graph, int num_budgets = 20) {
     const absl::StatusOr<PlanBundle> plan = PlanWithin(graph, budget);
     if (!plan.ok()) {
       EXPECT_EQ(ExitCode(plan.status()), ExitCode(InfeasibleError(""))) << plan.status();
-      EXPECT_THAT(std::string(plan.status().message()), HasSubstr("smallest budget that works"));
+      const std::string message(plan.status().message());
+      EXPECT_LE(NumberAfter(message, "needs less than "),
+                NumberAfter(message, "the smallest budget that works is "));
       break;
     }
     EXPECT_LE(BudgetedBytes(plan->programs[0]), budget);
@@ -151,10 +161,10 @@ TEST(BudgetTest, LeNet) {
   ExpectSameWithinBudgets(
       TrainingOf(SmallModel("lenet", {"batch=16"}), OptimizerKind::kMomentum, kClasses));
 }
+// Scratch memory of one kernel is most of it, so that another order is all that helps.
 TEST(BudgetTest, MobileNet) {
-  EXPECT_GT(ExpectSameWithinBudgets(TrainingOf(SmallModel("mobilenet-v2", {"batch=16", "size=64"}),
-                                               OptimizerKind::kSgd, kClasses)),
-            0);
+  ExpectSameWithinBudgets(TrainingOf(SmallModel("mobilenet-v2", {"batch=4", "size=64"}),
+                                     OptimizerKind::kSgd, kClasses));
 }
 TEST(BudgetTest, ResNet) {
   EXPECT_GT(ExpectSameWithinBudgets(TrainingOf(SmallModel("resnet18", {"batch=8", "size=64"}),
@@ -289,10 +299,7 @@ TEST(BudgetTest, TheSmallestBudgetThatIsNamedWorks) {
   const absl::Status refused = PlanWithin(graph, 1000).status();
   EXPECT_EQ(ExitCode(refused), ExitCode(InfeasibleError("")));
   const std::string message(refused.message());
-  constexpr std::string_view kBefore = "the smallest budget that works is ";
-  const size_t at = message.find(kBefore);
-  ASSERT_NE(at, std::string::npos) << message;
-  const int64_t smallest = std::stoll(message.substr(at + kBefore.size()));
+  const int64_t smallest = NumberAfter(message, "the smallest budget that works is ");
   const absl::StatusOr<PlanBundle> plan = PlanWithin(graph, smallest);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(BudgetedBytes(plan->programs[0]), smallest);
