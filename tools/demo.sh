@@ -40,6 +40,13 @@ millrace plan $step --sweep-budget
 millrace explain $step --memory-budget 11MiB
 millrace train "${train[@]}" --memory-budget 11MiB
 
+# The same on a mesh of 2 x 2 devices, in four processes: the weights do not depend on how many.
+for processes in 1 4; do
+  millrace train tests/data/digits/untrained.json --data $data --eval 0.2 --loss softmax-cross-entropy --epochs 5 \
+    --mesh data=2,tensor=2 --spawn $processes --save build/demo/mesh$processes.json
+done
+cmp build/demo/mesh1.safetensors build/demo/mesh4.safetensors && echo "the same weights, bit for bit"
+
 # What rewriting is worth on a well-known model: as it comes, and as it is planned by default.
 resnet=build/demo/resnet50.json
 millrace model resnet50 -o $resnet

@@ -28,6 +28,8 @@ packages=$(cat << 'END'
   libbenchmark-dev   | <benchmark/benchmark.h>              | benchmarks
   ? libonnx-testdata | /usr/share/libonnx-testdata/data     | tests: ONNX's conformance suite
   ? python3-jsonschema | python:jsonschema                  | a test: the graph file schema
+  ? openmpi-bin      | mpirun                               | a test: jobs that mpirun starts
+  ? libopenmpi-dev   | <mpi/mpi.h>                          | bench/transport: MPI as a contestant
   ? valgrind         | valgrind                             | a test: instructions that compiling takes
   ? ccache           | ccache                               | quick rebuilds
   ? mold             | mold                                 | quick links
