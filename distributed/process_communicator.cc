@@ -252,6 +252,8 @@ absl::Status MappingCommunicator::Connect() {
   MILLRACE_RETURN_IF_ERROR(GatherOwners());
   MILLRACE_RETURN_IF_ERROR(MakeControls());
   MILLRACE_RETURN_IF_ERROR(MapPeers());
+  // Who finds a fault from here on may leave: its memory has been mapped by all.
+  MILLRACE_RETURN_IF_ERROR(job_.Gather("").status());
   for (NotedPort& port : ports_) MILLRACE_RETURN_IF_ERROR(LinkPort(port));
   for (NotedGroup& group : groups_) MILLRACE_RETURN_IF_ERROR(LinkGroup(group));
   for (auto& [name, mailbox] : mailboxes_) {

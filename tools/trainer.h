@@ -24,7 +24,7 @@ class PreparedGraph {
  public:
   // `job`: whose ranks share the plan's devices; null: all are this process's.
   static absl::StatusOr<PreparedGraph> Prepare(Graph graph, const PlanningOptions& planning,
-                                               Job* job,
+                                               Job* job = nullptr,
                                                const std::map<std::string, Tensor>& params = {});
   Session& session() { return *session_; }
 

@@ -313,7 +313,10 @@ TEST(JobTest, ARankThatDiesOrFailsOrStaysAwayIsNamed) {
   EXPECT_EQ(died[1], "rank 2 died");
 
   const auto failed = InProcesses(2, 30, [](Job& job) -> std::string {
-    if (job.rank() == 1) job.Fail(OutOfMemoryError("no memory"));
+    if (job.rank() == 1) {
+      job.Fail(OutOfMemoryError("no memory"));
+      return "";
+    }
     return std::string(job.Gather("").status().message());
   });
   EXPECT_EQ(failed[0], "rank 1: no memory");
