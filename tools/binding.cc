@@ -11,6 +11,7 @@
 #include "ops/cuda/cuda_target.h"
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/cpu/host_machine.h"
+#include "tools/machine_name.h"
 #include "tools/plan_devices.h"
 #ifdef MILLRACE_HAVE_CUDA
 #include "ops/cuda/driver_kernels.h"
@@ -35,7 +36,7 @@ absl::Status NoKernels(std::string_view device_kind) {
 }  // namespace
 
 absl::StatusOr<MachineSpec> LoadMachineOrDetect(const std::string& path, int cpu_devices) {
-  if (!path.empty()) return LoadMachine(path);
+  if (!path.empty()) return LoadMachine(MachineFileOf(path));
   return DetectHostMachine(cpu_devices, /*threads_per_device=*/0);
 }
 

@@ -17,6 +17,7 @@ void AddExportCommand(CommandLine& line);
 void AddImportCommand(CommandLine& line);
 #endif
 void AddInspectCommand(CommandLine& line);
+void AddMachineCommand(CommandLine& line);
 void AddModelCommand(CommandLine& line);
 void AddOpsCommand(CommandLine& line);
 void AddOptimizeCommand(CommandLine& line);

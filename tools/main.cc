@@ -85,6 +85,7 @@ int Main(int argc, char** argv) {
   AddPassesCommand(line);
   AddOpsCommand(line);
   AddDevicesCommand(line);
+  AddMachineCommand(line);
   absl::Status status = Run(line, argc, argv);
   const absl::Status flushed = FlushOutput();
   if (status.ok()) status = flushed;

@@ -5,6 +5,7 @@
 #include "graph/plan_json.h"
 #include "graph/strings.h"
 #include "ops/op_def.h"
+#include "tools/auto_page.h"
 #include "tools/binding.h"
 #include "tools/command.h"
 #include "tools/compile.h"
@@ -24,10 +25,68 @@ namespace {
 struct PlanOptions {
   PlanningOptions planning;
   std::string output, dump_kernels;
+  MeshRequest auto_mesh;  // where the mesh is "auto..."
+  bool inference = false;
   bool text = false, dot = false, json = false;
 };
 
+// What a predicted plan could not honour.
+absl::Status CheckAutoOptions(const PlanOptions& options) {
+  const PlanningOptions& planning = options.planning;
+  const std::pair<const char*, bool> refused[] = {
+      {"--output", !options.output.empty()},
+      {"--text", options.text},
+      {"--dot", options.dot},
+      {"--device", !planning.device.empty()},
+      {"--threads", planning.threads != 0},
+      {"--streams", planning.streams != 0},
+      {"--schedule", !planning.schedule.empty()},
+      {"--costs", !planning.costs.empty()},
+      {"--shard", !planning.shards.empty()},
+      {"--dump-kernels", !options.dump_kernels.empty()}};
+  for (const auto& [name, given] : refused) {
+    if (given) {
+      return UsageError(StrCat(name,
+                               " does not go with --mesh auto, which predicts: no "
+                               "instructions are planned yet"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunAutoPlan(const PlanOptions& options) {
+  MILLRACE_RETURN_IF_ERROR(CheckAutoOptions(options));
+  MeshRequest request = options.auto_mesh;
+  MILLRACE_RETURN_IF_ERROR(ParseAutoMesh(options.planning.mesh, request));
+  PartitionRegime regime = {.training = !options.inference};
+  const std::string& precision = options.planning.rewrites.precision;
+  if (!precision.empty()) {
+    const std::optional<DType> dtype = ParseDType(precision);
+    if (!dtype || !IsFloat(*dtype)) {
+      return UsageError(StrCat("--precision ", precision, ": expected f32, bf16 or f16"));
+    }
+    regime.dtype = *dtype;
+  }
+  MILLRACE_ASSIGN_OR_RETURN(
+      const MachineSpec machine,
+      LoadMachineOrDetect(options.planning.machine, options.planning.cpu_devices));
+  MILLRACE_ASSIGN_OR_RETURN(const Graph graph,
+                            LoadInferredGraph(options.planning.file, options.planning.sets));
+  MILLRACE_ASSIGN_OR_RETURN(const MeshSearch search, SearchMeshes(graph, machine, regime, request));
+  if (options.json) {
+    PrintJson(AutoJson(graph, machine, regime, request, search));
+  } else {
+    Print(AutoPage(graph, machine, regime, request, search));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RunPlan(const PlanOptions& options) {
+  if (options.planning.mesh.starts_with("auto")) return RunAutoPlan(options);
+  const MeshRequest& given = options.auto_mesh;
+  if (options.inference || given.devices != 0 || given.samples != 0 || given.interleave != 0) {
+    return UsageError("--inference, --devices, --samples and --interleave need --mesh auto");
+  }
   if (!options.output.empty()) {
     MILLRACE_RETURN_IF_ERROR(Annotate(CheckCanWrite(options.output), "--output"));
   }
@@ -70,6 +129,14 @@ void DeclareOptions(OptionList& list, PlanOptions& options) {
   AddPlanningOptions(list, options.planning);
   list.Text("--dump-kernels", "DIR", options.dump_kernels,
             "Write the sources of its kernels here; cuda devices only");
+  list.Count("--devices", options.auto_mesh.devices, 1, 1 << 20,
+             "With --mesh auto: so many of the machine's [all]");
+  list.Count("--samples", options.auto_mesh.samples, 1, 1 << 20,
+             "With --mesh auto: of a microbatch [searched]");
+  list.Count("--interleave", options.auto_mesh.interleave, 1, 64,
+             "With --mesh auto: chunks of a pipeline stage [1]");
+  list.Flag("--inference", options.inference,
+            "With --mesh auto: forward only, rather than training with Adam");
   list.Flag("--text", options.text, "Print the whole plan");
   list.Flag("--dot", options.dot, "Print it for Graphviz");
   list.Flag("--json", options.json, "Print the summary as JSON");

@@ -19,6 +19,7 @@ namespace millrace {
   MODEL(BertBaseModel) \
   MODEL(Gpt2Model) \
   MODEL(Gpt2DecodeModel) \
+  MODEL(GptModel) \
   MODEL(VitB16Model) \
   MODEL(LstmModel) \
   MODEL(Seq2SeqModel) \
