@@ -43,8 +43,8 @@ absl::StatusOr<Graph> BuildGpt(const PublishedRun& run) {
   MILLRACE_ASSIGN_OR_RETURN(
       const ModelSettings settings,
       ParseModelSettings(
-          *model, std::vector<std::string>{StrCat("size=", run.size), StrCat("batch=", run.batch),
-                                           StrCat("tokens=", kTokens),
+          *model, std::vector<std::string>{StrCat("parameters=", run.size),
+                                           StrCat("batch=", run.batch), StrCat("tokens=", kTokens),
                                            StrCat("vocabulary=", kVocabulary)}));
   return model->build(settings);
 }

@@ -240,8 +240,11 @@ std::string AutoPage(const Graph& graph, const MachineSpec& machine, const Parti
       " on the fullest device\nsearched     ", FormatCount(search.num_considered), " plans, ",
       FormatCount(search.num_without_room), " of them without room; ",
       FormatCount(std::ssize(search.model.cells)), " cells of ",
-      FormatPlural(std::ssize(search.model.class_example), "kind"), "\n\n", BreakdownTable(best),
-      "\n", StageTable(best, search.memory_limit), "\n",
+      FormatPlural(std::ssize(search.model.class_example), "kind"), "\n",
+      search.model.whole_batch_because.empty()
+          ? std::string()
+          : StrCat("one sample   all together: ", search.model.whole_batch_because, "\n"),
+      "\n", BreakdownTable(best), "\n", StageTable(best, search.memory_limit), "\n",
       best.tensor > 1 ? StrCat(CutTable(graph, search), "\n") : std::string(),
       RunnerUpTable(search, request, search.memory_limit));
 }
@@ -257,6 +260,9 @@ Json AutoJson(const Graph& graph, const MachineSpec& machine, const PartitionReg
   document["dtype"] = std::string(DTypeName(regime.dtype));
   document["efficiency"] = regime.efficiency;
   document["batch"] = search.model.batch;
+  if (!search.model.whole_batch_because.empty()) {
+    document["whole_batch_because"] = search.model.whole_batch_because;
+  }
   document["schedule"] = std::string(PipelineScheduleName(request.schedule));
   document["memory_limit_bytes"] = search.memory_limit;
   document["considered"] = search.num_considered;

@@ -47,8 +47,8 @@ absl::Status CheckAutoOptions(const PlanOptions& options) {
   for (const auto& [name, given] : refused) {
     if (given) {
       return UsageError(StrCat(name,
-                               " does not go with --mesh auto, which predicts: no "
-                               "instructions are planned yet"));
+                               " does not go with --mesh auto, which predicts, without "
+                               "--output"));
     }
   }
   return absl::OkStatus();
@@ -82,10 +82,12 @@ absl::Status RunAutoPlan(const PlanOptions& options) {
 }
 
 absl::Status RunPlan(const PlanOptions& options) {
-  if (options.planning.mesh.starts_with("auto")) return RunAutoPlan(options);
+  // With a file to write, what is found is planned like a mesh given by hand.
+  if (IsAutoMesh(options.planning.mesh) && options.output.empty()) return RunAutoPlan(options);
   const MeshRequest& given = options.auto_mesh;
   if (options.inference || given.devices != 0 || given.samples != 0 || given.interleave != 0) {
-    return UsageError("--inference, --devices, --samples and --interleave need --mesh auto");
+    return UsageError(
+        "--inference, --devices, --samples and --interleave need --mesh auto, without --output");
   }
   if (!options.output.empty()) {
     MILLRACE_RETURN_IF_ERROR(Annotate(CheckCanWrite(options.output), "--output"));

@@ -27,7 +27,7 @@ class GptBuilder {
  public:
   explicit GptBuilder(const ModelSettings& settings)
       : l_("gpt"),
-        size_(kGptSizes[settings["size"]]),
+        size_(kGptSizes[settings["parameters"]]),
         batch_(settings["batch"]),
         tokens_(settings["tokens"]),
         vocabulary_(settings["vocabulary"]),
@@ -96,7 +96,7 @@ Model GptModel() {
   return {"gpt",
           "GPT, of Megatron-LM's sizes up to 1T (Narayanan et al. 2021), and GPT-3's 175B",
           {{.name = "batch", .doc = "samples a step", .value = 1, .max = 65536},
-           {.name = "size", .doc = "billions of parameters", .value = 0, .words = sizes},
+           {.name = "parameters", .doc = "how many there are", .value = 0, .words = sizes},
            {.name = "layers", .doc = "decoder layers, 0: as the size says", .min = 0, .max = 1024},
            {.name = "tokens", .doc = "tokens a sample", .value = 128, .max = 65536},
            {.name = "vocabulary", .doc = "tokens there are", .value = 51200, .max = 1 << 20}},

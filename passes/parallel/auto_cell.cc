@@ -41,7 +41,9 @@ struct ValueForm {
 
 struct CellStrategy {
   std::string note;
-  double forward = 0, backward = 0, once = 0;  // seconds; once: a step
+  double forward = 0, backward = 0;  // seconds a microbatch
+  double update = 0, summing = 0;    // seconds a step: the optimizer, and gradients over the axis
+  double summed_bytes = 0;
   double parameters = 0, saved_bytes = 0, flops = 0;
   std::vector<ValueForm> inputs, outputs;  // by operand
 };
@@ -174,10 +176,12 @@ class CellPlanner {
     const double elements = static_cast<double>(NumElements(type.shape));
     strategy.parameters += elements;
     if (!regime_.training) return;
-    strategy.once += elements * kAdamBytes / pool_.first.spec->memory_bandwidth;
+    strategy.update += elements * kAdamBytes / pool_.first.spec->memory_bandwidth;
     if (summed) {
-      strategy.once += AxisCollectiveSeconds(pool_, {request_.tensor, 1}, CommKind::kAllReduce,
-                                             static_cast<double>(ByteSize(type)));
+      const double bytes = static_cast<double>(ByteSize(type));
+      strategy.summing +=
+          AxisCollectiveSeconds(pool_, {request_.tensor, 1}, CommKind::kAllReduce, bytes);
+      strategy.summed_bytes += 2 * (tensor_ - 1) / tensor_ * bytes;
     }
   }
 
@@ -216,7 +220,7 @@ class CellPlanner {
       }
       StrategyNode node;
       for (const CellStrategy& s : strategies) {
-        const double once = s.once / request_.microbatches;
+        const double once = (s.update + s.summing) / request_.microbatches;
         const double bytes = request_.small ? s.parameters * 1e-6 : 0;
         node.costs.push_back(Cost(s.forward + s.backward + once + bytes));
         node.usages.push_back(0);
@@ -330,7 +334,15 @@ class CellPlanner {
       plan.parameters += s.parameters;
       plan.saved_bytes += s.saved_bytes;
       plan.flops += s.flops;
+      plan.tensor_once += s.summing;
+      plan.tensor_once_bytes += s.summed_bytes;
       plan.cuts.push_back({cell_.nodes[n], s.note});
+      const std::vector<ValueId>& inputs = graph_.node(cell_.nodes[n]).inputs;
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (!inputs[i].valid() || !IsParam(inputs[i])) continue;
+        plan.params.push_back(
+            {static_cast<int32_t>(n), static_cast<int32_t>(i), s.inputs[i].value});
+      }
     }
     for (const Link& link : links_) {
       const auto [there, back] = BothWays(link.value, link.made.forms[choice[link.made.node]],

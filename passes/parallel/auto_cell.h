@@ -38,12 +38,21 @@ struct NodeCut {
   bool operator==(const NodeCut&) const = default;
 };
 
+// How the tensor axis cuts a param.
+struct ParamCut {
+  int32_t node = 0, input = 0;  // of the cell's nodes, and operand
+  AxisSharding sharding;
+};
+
 struct CellPlan {
   // Seconds of one microbatch.
   double forward = 0, backward = 0;                // kernels
   double tensor_forward = 0, tensor_backward = 0;  // moving activations along the tensor axis
   // Bytes that a device sends for those, a microbatch.
   double tensor_bytes = 0;
+  // Gradients of weights that are whole on every device of the tensor axis, which must be summed
+  // over it where nodes that read them are cut: seconds and bytes a device sends, a step.
+  double tensor_once = 0, tensor_once_bytes = 0;
   // Of one device.
   double parameters = 0;      // elements
   double saved_bytes = 0;     // kept from forward to backward, a microbatch

@@ -20,21 +20,21 @@
 namespace millrace {
 namespace {
 
-absl::StatusOr<int64_t> BatchOf(const Graph& graph) {
+// Samples of all inputs; why there are none otherwise.
+int64_t BatchOf(const Graph& graph, std::string& why_not) {
   std::optional<int64_t> batch;
   for (const ValueId input : graph.inputs) {
     const Shape& shape = graph.value(input).type.shape;
+    const std::string& name = graph.value(input).name;
     if (shape.rank() == 0) {
-      return BadInputError(StrCat("input '", graph.value(input).name,
-                                  "' has no dims: dim 0 of every input has to be the samples"));
+      why_not = StrCat("input '", name, "' has no dims");
+    } else if (batch && *batch != shape[0]) {
+      why_not = StrCat("input '", name, "' has ", shape[0], " samples where others have ", *batch);
+    } else {
+      batch = shape[0];
     }
-    if (batch && *batch != shape[0]) {
-      return BadInputError(StrCat("input '", graph.value(input).name, "' has ", shape[0],
-                                  " samples where others have ", *batch));
-    }
-    batch = shape[0];
   }
-  return batch.value_or(1);
+  return std::max<int64_t>(1, batch.value_or(1));
 }
 
 bool IsData(const Graph& graph, ValueId value) {
@@ -59,8 +59,8 @@ bool CutsSamples(const Node& node, const ShardingRule& rule,
                      [](const AxisSharding& out) { return out.kind == Kind::kShard; });
 }
 
-absl::Status FollowSamples(const Graph& graph, PartitionModel& model) {
-  model.batch_dim.assign(graph.values.size(), -1);
+// Why samples cannot be followed to the end; empty: they can.
+std::string FollowSamples(const Graph& graph, PartitionModel& model) {
   for (const ValueId input : graph.inputs) model.batch_dim[input.index] = 0;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
@@ -77,12 +77,18 @@ absl::Status FollowSamples(const Graph& graph, PartitionModel& model) {
       found = true;
       break;
     }
-    if (!found) {
-      return BadInputError(StrCat("node '", node.name, "' (", node.op,
-                                  ") cannot be cut by samples, so the graph has no microbatches"));
-    }
+    if (!found) return StrCat("node '", node.name, "' (", node.op, ") cannot be cut by samples");
   }
-  return absl::OkStatus();
+  return "";
+}
+
+void FindSamples(const Graph& graph, PartitionModel& model) {
+  model.batch_dim.assign(graph.values.size(), -1);
+  model.batch = BatchOf(graph, model.whole_batch_because);
+  if (model.whole_batch_because.empty()) model.whole_batch_because = FollowSamples(graph, model);
+  if (model.whole_batch_because.empty()) return;
+  model.batch_dim.assign(graph.values.size(), -1);
+  model.batch = 1;
 }
 
 void FindLearned(const Graph& graph, PartitionModel& model) {
@@ -112,8 +118,23 @@ std::vector<int32_t> LastReads(const Graph& graph) {
   return last;
 }
 
+// By value: it depends on an input of the graph. What does not is no activation to hand on.
+std::vector<bool> FindFed(const Graph& graph) {
+  std::vector<bool> fed(graph.values.size(), false);
+  for (const ValueId input : graph.inputs) fed[input.index] = true;
+  for (const Node& node : graph.nodes) {
+    const bool any = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                 [&](ValueId input) { return input.valid() && fed[input.index]; });
+    for (const ValueId output : node.outputs) {
+      if (output.valid()) fed[output.index] = any;
+    }
+  }
+  return fed;
+}
+
 void CutChain(const Graph& graph, PartitionModel& model) {
   const std::vector<int32_t> last = LastReads(graph);
+  const std::vector<bool> fed = FindFed(graph);
   std::vector<ValueId> live;  // activations, in order
   PartitionCell cell;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -127,8 +148,7 @@ void CutChain(const Graph& graph, PartitionModel& model) {
     if (!learned) continue;
     cell.nodes.push_back(NodeId(n));
     std::erase_if(live, [&](ValueId v) { return last[v.index] <= static_cast<int32_t>(n); });
-    // Only where samples differ is there an activation to hand on.
-    if (live.size() != 1 || model.batch_dim[live[0].index] < 0 ||
+    if (live.size() != 1 || !fed[live[0].index] ||
         last[live[0].index] >= static_cast<int32_t>(graph.nodes.size())) {
       continue;
     }
@@ -177,8 +197,7 @@ std::string DescribeCell(const Graph& graph, const PartitionModel& model,
 
 absl::StatusOr<PartitionModel> FindCells(const Graph& graph) {
   PartitionModel model;
-  MILLRACE_ASSIGN_OR_RETURN(model.batch, BatchOf(graph));
-  MILLRACE_RETURN_IF_ERROR(FollowSamples(graph, model));
+  FindSamples(graph, model);
   FindLearned(graph, model);
   CutChain(graph, model);
   if (model.cells.empty()) return BadInputError("no node of the graph depends on a param");

@@ -23,12 +23,13 @@ struct PartitionModel {
   std::vector<int32_t> class_example;  // by class: the first cell of it
   std::vector<bool> learned;           // by value: it depends on a param
   std::vector<int32_t> batch_dim;      // by value; -1: the same for all samples
-  int64_t batch = 1;                   // samples
+  int64_t batch = 1;                   // samples; 1 where they cannot be told apart
+  std::string whole_batch_because;     // why they cannot; empty: they can
 };
 
 // The dim of samples is dim 0 of every input, all of one size; it is followed through the nodes by
-// their sharding rules. Nodes that no rule can cut by samples have the whole batch: BadInputError
-// that names the first one, for such a graph cannot be cut into microbatches.
+// their sharding rules. Where a node can be cut by no rule so, all samples together count as one:
+// such a graph has no data axis and no microbatches. BadInputError when no node reads a param.
 absl::StatusOr<PartitionModel> FindCells(const Graph& graph);
 
 }  // namespace millrace

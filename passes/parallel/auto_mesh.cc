@@ -74,10 +74,13 @@ class MeshSearcher {
         const int64_t data = devices_ / tensor / pipeline;
         if (!Allowed(request_.pipeline, pipeline) || !Allowed(request_.data, data)) continue;
         if (pipeline > static_cast<int64_t>(search_.model.cells.size())) continue;
-        if (search_.model.batch % data != 0) continue;
+        if (search_.model.batch % data != 0) continue;  // replicas have as many samples each
         for (const int64_t samples : DivisorsOf(search_.model.batch / data)) {
           if (!Allowed(request_.samples, samples)) continue;
-          if (request_.samples == 0 && samples > kMostSamples && samples > 1) break;
+          if (request_.one_microbatch) {
+            if (samples * data != search_.model.batch) continue;
+          } else if (request_.samples == 0 && samples > kMostSamples && samples > 1)
+            break;
           Consider(tensor, pipeline, data, samples);
         }
       }
@@ -319,6 +322,7 @@ class MeshSearcher {
     const double m = static_cast<double>(plan.microbatches);
     const double v = static_cast<double>(plan.interleave);
     const double ways = regime_.training ? 2 : 1;
+    double once = 0;
     for (int32_t c = longest.first_cell; c < longest.end_cell; ++c) {
       const CellPlan& cell = classes[search_.model.cells[c].cell_class];
       const double again = plan.recompute ? 1 : 0;
@@ -326,8 +330,10 @@ class MeshSearcher {
       plan.seconds.recompute += m * again * cell.forward;
       plan.seconds.tensor += m * ((1 + again) * cell.tensor_forward + cell.tensor_backward);
       // Recomputation repeats the forward half.
-      plan.tensor_bytes += m * cell.tensor_bytes * (1 + again / 2);
+      plan.tensor_bytes += m * cell.tensor_bytes * (1 + again / 2) + cell.tensor_once_bytes;
+      once += cell.tensor_once;
     }
+    plan.seconds.tensor += once;
     double hop = 0;
     for (size_t s = 1; s < plan.stages.size(); ++s) {
       const auto& cell = search_.model.cells[plan.stages[s].first_cell];
