@@ -20,7 +20,7 @@ std::string GptFile(const std::string& size, const std::string& batch) {
 TEST(MachineCommand, ListsAndPrintsMachinesByName) {
   const CommandResult list = RunMillrace({"machine"});
   EXPECT_EQ(list.exit_code, 0) << list.err;
-  EXPECT_THAT(list.out, HasSubstr("dgx-h100-pod         4,096"));
+  EXPECT_THAT(list.out, HasSubstr("dgx-h100-pod           4,096"));
   const CommandResult one = RunMillrace({"machine", "infiniband-4x4"});
   EXPECT_EQ(one.exit_code, 0) << one.err;
   EXPECT_THAT(one.out, HasSubstr("16 cuda"));
