@@ -59,6 +59,7 @@ struct CellPlan {
   double input_bytes = 0;     // of the activation that comes in, a microbatch
   double flops = 0;           // forward, a microbatch
   std::vector<NodeCut> cuts;  // of the cell's nodes, in order
+  std::vector<ParamCut> params;
 };
 
 // InfeasibleError when no combination of sharding rules fits together.
