@@ -13,6 +13,9 @@
 
 namespace millrace {
 
+// Whether a mesh is to be searched for.
+inline bool IsAutoMesh(std::string_view mesh) { return mesh.starts_with("auto"); }
+
 // "auto", or "auto,tensor=8,pipeline=4": axes that are fixed. UsageError for anything else.
 absl::Status ParseAutoMesh(std::string_view text, MeshRequest& request);
 

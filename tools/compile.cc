@@ -5,7 +5,10 @@
 #include "graph/plan_json.h"
 #include "graph/strings.h"
 #include "graph/weights.h"
+#include "passes/parallel/auto_hints.h"
+#include "passes/parallel/auto_mesh.h"
 #include "passes/parallel/sharding_hints.h"
+#include "tools/auto_page.h"
 #include "tools/binding.h"
 #include "tools/model_file.h"
 #include "tools/plan_devices.h"
@@ -99,6 +102,7 @@ absl::StatusOr<MachineSpec> LoadPlannedMachine(const PlanningOptions& options,
 }
 
 absl::StatusOr<int64_t> DevicesOfMesh(const PlanningOptions& options) {
+  if (IsAutoMesh(options.mesh)) return 1;  // it is found for the devices there are
   const absl::StatusOr<Mesh> mesh = ParseMesh(options.mesh);
   if (!mesh.ok()) return Annotate(mesh.status(), "--mesh");
   return mesh->num_devices();
@@ -156,9 +160,25 @@ absl::StatusOr<Destination> FindDestination(const PlanningOptions& options, cons
   return result;
 }
 
+// Searches for a mesh of one stage: plans that are carried out here have no pipelines.
+absl::Status ApplyAutoMesh(const PlanningOptions& options, Graph& graph) {
+  if (options.machine.empty() && options.cpu_devices == 0) {
+    return UsageError("--mesh auto: over how many devices? Say so with --cpu-devices");
+  }
+  MeshRequest request = {.pipeline = 1, .one_microbatch = true};
+  MILLRACE_RETURN_IF_ERROR(ParseAutoMesh(options.mesh, request));
+  MILLRACE_ASSIGN_OR_RETURN(const MachineSpec machine, LoadPlannedMachine(options));
+  MILLRACE_ASSIGN_OR_RETURN(const MeshSearch search,
+                            SearchMeshes(graph, machine, {.training = false}, request));
+  ApplySearch(search, graph);
+  return absl::OkStatus();
+}
+
 // The mesh and the shardings that were asked for.
 absl::Status ApplyMeshOptions(const PlanningOptions& options, Graph& graph) {
-  if (!options.mesh.empty()) {
+  if (IsAutoMesh(options.mesh)) {
+    MILLRACE_RETURN_IF_ERROR(ApplyAutoMesh(options, graph));
+  } else if (!options.mesh.empty()) {
     MILLRACE_RETURN_IF_ERROR(Annotate(SetMesh(graph, options.mesh), "--mesh"));
   }
   if (graph.local_types && (!options.shards.empty() || options.zero != 0)) {

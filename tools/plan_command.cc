@@ -35,22 +35,23 @@ struct PlanOptions {
 // What a predicted plan could not honour.
 absl::Status CheckAutoOptions(const PlanOptions& options) {
   const PlanningOptions& planning = options.planning;
-  const std::pair<const char*, bool> refused[] = {{"--output", !options.output.empty()},
-                                                  {"--text", options.text},
-                                                  {"--dot", options.dot},
-                                                  {"--device", !planning.device.empty()},
-                                                  {"--threads", planning.threads != 0},
-                                                  {"--streams", planning.streams != 0},
-                                                  {"--schedule", !planning.schedule.empty()},
-                                                  {"--shard", !planning.shards.empty()},
-                                                  {"--zero", planning.zero != 0},
-                                                  {"--dump-kernels", !options.dump_kernels.empty()},
-                                                  {"--costs", !planning.costs.empty()}};
+  const std::pair<const char*, bool> refused[] = {
+      {"--output", !options.output.empty()},
+      {"--text", options.text},
+      {"--dot", options.dot},
+      {"--device", !planning.device.empty()},
+      {"--threads", planning.threads != 0},
+      {"--streams", planning.streams != 0},
+      {"--schedule", !planning.schedule.empty()},
+      {"--costs", !planning.costs.empty()},
+      {"--shard", !planning.shards.empty()},
+      {"--zero", planning.zero != 0},
+      {"--dump-kernels", !options.dump_kernels.empty()}};
   for (const auto& [name, given] : refused) {
     if (given) {
       return UsageError(StrCat(name,
-                               " does not go with --mesh auto, which predicts: no "
-                               "instructions are planned yet"));
+                               " does not go with --mesh auto, which predicts, without "
+                               "--output"));
     }
   }
   return absl::OkStatus();
@@ -86,10 +87,12 @@ absl::Status RunPlan(const PlanOptions& options) {
     return UsageError("--sweep-budget is of one device, --mesh of several");
   }
   if (options.sweep_budget) return SweepBudget(options.planning, options.json);
-  if (options.planning.mesh.starts_with("auto")) return RunAutoPlan(options);
+  // With a file to write, what is found is planned like a mesh given by hand.
+  if (IsAutoMesh(options.planning.mesh) && options.output.empty()) return RunAutoPlan(options);
   const MeshRequest& given = options.auto_mesh;
   if (options.inference || given.devices != 0 || given.samples != 0 || given.interleave != 0) {
-    return UsageError("--inference, --devices, --samples and --interleave need --mesh auto");
+    return UsageError(
+        "--inference, --devices, --samples and --interleave need --mesh auto, without --output");
   }
   if (!options.output.empty()) {
     MILLRACE_RETURN_IF_ERROR(Annotate(CheckCanWrite(options.output), "--output"));

@@ -12,11 +12,13 @@ namespace millrace {
   MODEL(ResNet18Model) \
   MODEL(ResNet50Model) \
   MODEL(ResNet152Model) \
+  MODEL(WideResNet50Model) \
   MODEL(InceptionV3Model) \
   MODEL(MobileNetV2Model) \
   MODEL(DenseNet121Model) \
   MODEL(UnetModel) \
   MODEL(BertBaseModel) \
+  MODEL(BertLargeModel) \
   MODEL(Gpt2Model) \
   MODEL(Gpt2DecodeModel) \
   MODEL(GptModel) \

@@ -18,18 +18,21 @@ struct ResNetShape {
   std::string_view name;
   std::array<int, 4> blocks;  // of each stage
   bool bottleneck = true;
+  int64_t widening = 1;  // of the convolutions within a bottleneck
 };
 
 struct BlockKind {
   bool bottleneck = true;
+  int64_t widening = 1;
   double branch_scale = 1;
 };
 
 FeatureMap Branch(LayerBuilder& l, FeatureMap x, int64_t channels, int64_t stride,
                   const BlockKind& kind) {
   if (kind.bottleneck) {
-    x = ConvNormRelu(l, "1", x, SameConv(channels, 1));
-    x = ConvNormRelu(l, "2", x, SameConv(channels, 3, stride));
+    const int64_t inner = channels * kind.widening;
+    x = ConvNormRelu(l, "1", x, SameConv(inner, 1));
+    x = ConvNormRelu(l, "2", x, SameConv(inner, 3, stride));
     x = Conv(l, "3/conv", x, SameConv(channels * kBottleneckExpansion, 1));
     return BatchNorm(l, "3/bn", x, kind.branch_scale);
   }
@@ -50,7 +53,7 @@ FeatureMap ResNetBlock(LayerBuilder& l, FeatureMap x, int64_t channels, int64_t 
 
 Graph BuildResNet(const ResNetShape& shape, const ModelSettings& settings) {
   const int num_blocks = std::accumulate(shape.blocks.begin(), shape.blocks.end(), 0);
-  const BlockKind kind = {shape.bottleneck, 1 / std::sqrt(2.0 * num_blocks)};
+  const BlockKind kind = {shape.bottleneck, shape.widening, 1 / std::sqrt(2.0 * num_blocks)};
   LayerBuilder l(shape.name);
   FeatureMap x = Image(l, settings["batch"], 3, settings["size"]);
   x = ConvNormRelu(l, "stem", x, SameConv(64, 7, 2));
@@ -88,6 +91,14 @@ Model ResNet152Model() {
   return {"resnet152", "ResNet-152 (He et al. 2015), bottlenecks", ResNetOptions(),
           [](const ModelSettings& settings) {
             return BuildResNet({"resnet152", {3, 8, 36, 3}}, settings);
+          }};
+}
+
+Model WideResNet50Model() {
+  return {"wide-resnet50",
+          "Wide ResNet-50-2 (Zagoruyko, Komodakis 2016), bottlenecks twice as wide",
+          ResNetOptions(), [](const ModelSettings& settings) {
+            return BuildResNet({"wide-resnet50", {3, 4, 6, 3}, true, 2}, settings);
           }};
 }
 

@@ -337,6 +337,12 @@ class CellPlanner {
       plan.tensor_once += s.summing;
       plan.tensor_once_bytes += s.summed_bytes;
       plan.cuts.push_back({cell_.nodes[n], s.note});
+      const std::vector<ValueId>& inputs = graph_.node(cell_.nodes[n]).inputs;
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (!inputs[i].valid() || !IsParam(inputs[i])) continue;
+        plan.params.push_back(
+            {static_cast<int32_t>(n), static_cast<int32_t>(i), s.inputs[i].value});
+      }
     }
     for (const Link& link : links_) {
       const auto [there, back] = BothWays(link.value, link.made.forms[choice[link.made.node]],

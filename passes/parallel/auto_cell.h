@@ -38,6 +38,12 @@ struct NodeCut {
   bool operator==(const NodeCut&) const = default;
 };
 
+// How the tensor axis cuts a param.
+struct ParamCut {
+  int32_t node = 0, input = 0;  // of the cell's nodes, and operand
+  AxisSharding sharding;
+};
+
 struct CellPlan {
   // Seconds of one microbatch.
   double forward = 0, backward = 0;                // kernels
@@ -53,6 +59,7 @@ struct CellPlan {
   double input_bytes = 0;     // of the activation that comes in, a microbatch
   double flops = 0;           // forward, a microbatch
   std::vector<NodeCut> cuts;  // of the cell's nodes, in order
+  std::vector<ParamCut> params;
 };
 
 // InfeasibleError when no combination of sharding rules fits together.

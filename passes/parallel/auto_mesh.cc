@@ -77,7 +77,10 @@ class MeshSearcher {
         if (search_.model.batch % data != 0) continue;  // replicas have as many samples each
         for (const int64_t samples : DivisorsOf(search_.model.batch / data)) {
           if (!Allowed(request_.samples, samples)) continue;
-          if (request_.samples == 0 && samples > kMostSamples && samples > 1) break;
+          if (request_.one_microbatch) {
+            if (samples * data != search_.model.batch) continue;
+          } else if (request_.samples == 0 && samples > kMostSamples && samples > 1)
+            break;
           Consider(tensor, pipeline, data, samples);
         }
       }

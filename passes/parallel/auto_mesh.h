@@ -20,6 +20,7 @@ std::string_view PipelineScheduleName(PipelineSchedule schedule);  // "1F1B", "G
 struct MeshRequest {
   int64_t data = 0, tensor = 0, pipeline = 0;
   int64_t samples = 0;     // of a microbatch
+  bool one_microbatch = false;  // a replica takes all its samples at once
   int64_t devices = 0;     // 0: all of the pool
   int64_t interleave = 0;  // chunks of a stage, which shorten the bubble; 0: up to max_interleave
   int64_t max_interleave = 1;

@@ -36,6 +36,7 @@ using Clock = std::chrono::steady_clock;
 
 // Of the budget, by the end of a phase.
 constexpr double kFreeShare = 0.05, kPricedShare = 0.4;
+constexpr double kLatePricedShare = 0.8;  // while nothing that fits was found
 // log2 of the cells of tables of blocks: of the whole problem without memory, then with prices, and
 // of those around a variable.
 constexpr double kFreeCells = 17, kPricedCells = 12, kLocalCells = 12;
@@ -120,7 +121,8 @@ class StrategySolver {
     std::fill(prices_.begin(), prices_.end(),
               0.1 * search_.cost() / limit_ / static_cast<double>(moments_));
     double most_change = 0.7;
-    for (int round = 1; Progress() < kPricedShare && !IsProven(); ++round) {
+    const auto share = [&] { return best_overflow_ > 0 ? kLatePricedShare : kPricedShare; };
+    for (int round = 1; Progress() < share() && !IsProven(); ++round) {
       search_.SetPrices(prices_);
       Relax();
       if (round % 4 == 0) search_.ImproveAll(kPricedCells);

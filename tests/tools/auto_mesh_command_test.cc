@@ -20,7 +20,7 @@ std::string GptFile(const std::string& size, const std::string& batch) {
 TEST(MachineCommand, ListsAndPrintsMachinesByName) {
   const CommandResult list = RunMillrace({"machine"});
   EXPECT_EQ(list.exit_code, 0) << list.err;
-  EXPECT_THAT(list.out, HasSubstr("dgx-h100-pod         4,096"));
+  EXPECT_THAT(list.out, HasSubstr("dgx-h100-pod           4,096"));
   const CommandResult one = RunMillrace({"machine", "infiniband-4x4"});
   EXPECT_EQ(one.exit_code, 0) << one.err;
   EXPECT_THAT(one.out, HasSubstr("16 cuda"));
@@ -78,10 +78,30 @@ TEST(AutoMeshCommand, RefusesWhatItCannotHonour) {
     EXPECT_THAT(result.err, HasSubstr(why));
   };
   refused({"--mesh", "auto", "--threads", "1"}, "--threads does not go with --mesh auto");
-  refused({"--mesh", "auto", "-o", TestPath("plan.json")}, "--output does not go");
   refused({"--mesh", "auto,depth=2"}, "no axis 'depth'");
   refused({"--mesh", "automatic"}, "not a mesh to search for");
   refused({"--samples", "2"}, "need --mesh auto");
+}
+
+// What is found runs on cpu devices, and computes what one device does.
+TEST(AutoMeshCommand, RunsOnCpuDevicesAsOnOne) {
+  const std::string file = TestPath("gpt-run.json");
+  ASSERT_EQ(RunMillrace({"model", "gpt", "--set", "batch=4", "--set", "tokens=8", "--set",
+                         "vocabulary=64", "-o", file})
+                .exit_code,
+            0);
+  const std::string spread = TestPath("spread.npy");
+  for (const char* devices : {"2", "4"}) {
+    for (const char* mesh : {"auto", "auto,data=1"}) {
+      const CommandResult wrote =
+          RunMillrace({"run", file, "--input", "*=rand:1", "--cpu-devices", devices, "--mesh", mesh,
+                       "--output", "reshape_1=@" + spread});
+      EXPECT_EQ(wrote.exit_code, 0) << devices << " " << mesh << ": " << wrote.err;
+      const CommandResult alone =
+          RunMillrace({"run", file, "--input", "*=rand:1", "--expect", "reshape_1=@" + spread});
+      EXPECT_EQ(alone.exit_code, 0) << devices << " " << mesh << ": " << alone.err;
+    }
+  }
 }
 
 }  // namespace
