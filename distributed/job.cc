@@ -54,7 +54,8 @@ Job::~Job() {
 bool Job::Send(uint8_t kind, std::string_view bytes) {
   const std::string frame = EncodeFrame(kind, bytes);
   const std::lock_guard lock(sending_);
-  return SendAll(socket_.descriptor(), frame);
+  const std::string rest = std::exchange(pulse_rest_, "");
+  return SendAll(socket_.descriptor(), rest) && SendAll(socket_.descriptor(), frame);
 }
 
 absl::StatusOr<std::vector<std::string>> Job::Gather(std::string bytes) {
@@ -140,9 +141,14 @@ void Job::SendPulse() {
   bytes.PutString(pulse.where);
   const std::string frame =
       EncodeFrame(static_cast<uint8_t>(JobMessage::kPulse), std::move(bytes).Take());
-  // While a large contribution goes out, that is sign of life enough.
+  // While a large contribution goes out, that is sign of life enough. This thread must not wait for
+  // a rank 0 that takes nothing: it is the one that finds out.
   const std::unique_lock lock(sending_, std::try_to_lock);
-  if (lock.owns_lock()) SendAll(socket_.descriptor(), frame);
+  if (!lock.owns_lock()) return;
+  if (pulse_rest_.empty()) pulse_rest_ = frame;
+  const ssize_t sent = send(socket_.descriptor(), pulse_rest_.data(), pulse_rest_.size(),
+                            MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent > 0) pulse_rest_.erase(0, static_cast<size_t>(sent));
 }
 
 // False: rank 0 is gone.

@@ -95,6 +95,7 @@ class Job {
   std::atomic<bool> leaving_{false};
 
   std::mutex sending_;
+  std::string pulse_rest_;  // of a pulse that went out in part
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
   std::optional<std::string> gathered_;

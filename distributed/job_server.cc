@@ -27,7 +27,8 @@ namespace millrace {
 namespace {
 
 constexpr int kTickMs = 50;
-constexpr double kSilentS = 1;  // without a pulse: not heard of any more
+constexpr size_t kFlushBytes = 1 << 20;  // to one rank before the others' turn
+constexpr double kSilentS = 1;           // without a pulse: not heard of any more
 
 double ServerNowS() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -106,13 +107,19 @@ class PollingServer : public JobServer {
   }
 
   bool Flush(Connection& connection) {
-    while (!connection.unsent.empty()) {
-      const ssize_t sent = send(connection.socket.descriptor(), connection.unsent.data(),
-                                connection.unsent.size(), MSG_NOSIGNAL);
-      if (sent < 0) return errno == EAGAIN || errno == EINTR;
-      connection.unsent.erase(0, static_cast<size_t>(sent));
+    size_t done = 0;  // at most kFlushBytes: others wait to hear something too
+    bool alive = true;
+    while (done < std::min(connection.unsent.size(), kFlushBytes)) {
+      const ssize_t sent = send(connection.socket.descriptor(), connection.unsent.data() + done,
+                                connection.unsent.size() - done, MSG_NOSIGNAL);
+      if (sent < 0) {
+        alive = errno == EAGAIN || errno == EINTR;
+        break;
+      }
+      done += static_cast<size_t>(sent);
     }
-    return true;
+    connection.unsent.erase(0, done);
+    return alive;
   }
 
   bool Receive(Connection& connection) {

@@ -35,7 +35,7 @@ absl::StatusOr<Kind> ParseKind(const KindNames<Kind>& kinds, std::string_view wh
 
 absl::Status CheckSpec(const TrainingSpec& spec) {
   const RateSpec& rate = spec.rate;
-  if (!(spec.loss_scale.scale >= 1) || spec.loss_scale.scale > 0x1p100 ||
+  if (!(spec.loss_scale.scale >= 1) || spec.loss_scale.scale > kLargestLossScale ||
       spec.loss_scale.grow_every < 0) {
     return UsageError("a scale of losses is from 1 to 2^100");
   }
@@ -172,6 +172,12 @@ Term AddRateParam(GraphBuilder& builder, double rate) {
           type.dtype};
 }
 
+// In f32 or wider: in f16 a scale of 65536 is infinite.
+Term Unscaled(const Term& gradient, const Term& scale) {
+  const DType wide = SizeOf(gradient.dtype) < 4 ? DType::kF32 : gradient.dtype;
+  return CastTo(CastTo(gradient, wide) / CastTo(scale, wide), gradient.dtype);
+}
+
 // Everything after the gradients, which are of the loss times `loss_scale` (a Term without builder:
 // of the loss itself); gives the learning rate.
 Term AppendStep(GraphBuilder& builder, const TrainingSpec& spec, const Term& step,
@@ -188,7 +194,7 @@ Term AppendStep(GraphBuilder& builder, const TrainingSpec& spec, const Term& ste
   std::vector<Term> gradients;
   for (const TrainedParam& t : trained) gradients.push_back(t.gradient);
   if (loss_scale.builder != nullptr) {
-    for (Term& gradient : gradients) gradient = gradient / CastTo(loss_scale, gradient.dtype);
+    for (Term& gradient : gradients) gradient = Unscaled(gradient, loss_scale);
     const Term finite = AllFinite(gradients);
     UpdateLossScale(spec.loss_scale, loss_scale, finite, due);
     due = due.builder == nullptr ? finite : Apply("And", {due, finite});
@@ -248,6 +254,7 @@ absl::StatusOr<TrainingGraph> BuildTrainingGraph(Graph graph, const TrainingSpec
   Term loss_scale{}, scaled_loss{&builder, loss.loss, builder.graph().value(loss.loss).type.dtype};
   if (spec.loss_scale.scale != 1 || spec.loss_scale.grow_every > 0) {
     loss_scale = AddLossScale(builder, spec.loss_scale);
+    if (SizeOf(scaled_loss.dtype) < 4) scaled_loss = CastTo(scaled_loss, DType::kF32);
     scaled_loss = scaled_loss * CastTo(loss_scale, scaled_loss.dtype);
     MILLRACE_RETURN_IF_ERROR(InferTypes(builder.graph()));
   }

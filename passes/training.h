@@ -73,7 +73,7 @@ struct RateSpec {
 
 // The loss is multiplied before gradients are taken of it, and they are divided again, so that what
 // is computed in half precision between does not vanish. Steps with gradients that are no numbers
-// update nothing.
+// leave params and the optimizer's state as they are.
 struct LossScaleSpec {
   double scale = 1;  // to begin with; 1: not scaled, and no step is left out
   // Updates in a row without a gradient that is no number, after which the scale doubles; one that
@@ -81,6 +81,7 @@ struct LossScaleSpec {
   int64_t grow_every = 0;
 };
 inline constexpr double kFirstLossScale = 65536;  // where it grows and shrinks
+inline constexpr double kLargestLossScale = 0x1p100;
 inline constexpr int64_t kLossScaleGrowEvery = 2000;
 
 // --- Graphs -------------------------------------------------------------------------------------

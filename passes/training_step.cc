@@ -160,7 +160,8 @@ void UpdateLossScale(const LossScaleSpec& spec, const Term& scale, const Term& f
                      DType::kI64};
   const Term next = good + 1;
   const Term grows = EqualTo(next, static_cast<double>(spec.grow_every));
-  const Term grown = Select(grows, scale * 2, scale);
+  const Term larger = Least(scale * 2, Scalar(scale, kLargestLossScale));
+  const Term grown = Select(grows, larger, scale);
   const Term halved = Apply("Max", {scale * 0.5, Scalar(scale, 1)});
   UpdateWhenDue(builder, scale.id, Select(finite, grown, halved), due);
   const Term held = Select(finite, Select(grows, Scalar(good, 0), next), Scalar(good, 0));

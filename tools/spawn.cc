@@ -71,9 +71,15 @@ absl::StatusOr<pid_t> Start(int rank, int ranks, const std::string& master) {
                                           StrCat("MILLRACE_MASTER=", master),
                                           StrCat(kSpawnedVariable, "=", getpid())};
   for (char** each = environ; *each != nullptr; ++each) environment.emplace_back(*each);
+  // In a group of its own: what a terminal sends to all is passed on by this process, once.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, 0);
   pid_t pid = 0;
-  const int error = posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr,
+  const int error = posix_spawn(&pid, "/proc/self/exe", nullptr, &attributes,
                                 Pointers(arguments).data(), Pointers(environment).data());
+  posix_spawnattr_destroy(&attributes);
   if (error == 0) return pid;
   return OutOfMemoryError(StrCat("cannot start rank ", rank, ": ", std::strerror(error)));
 }
@@ -114,8 +120,13 @@ class SpawnedRanks {
       return DistributedError(StrCat("rank ", rank, " was killed by signal ", WTERMSIG(status),
                                      " (", strsignal(WTERMSIG(status)), ")"));
     }
-    for (const SpawnedRank& rank : ranks_) {
-      const int code = WIFEXITED(rank.wait_status) ? WEXITSTATUS(rank.wait_status) : 7;
+    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+      const int status = ranks_[rank].wait_status;
+      const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 7;
+      if (code > 128) {
+        return DistributedError(StrCat("rank ", rank, " was ended by signal ", code - 128, " (",
+                                       strsignal(code - 128), ")"));
+      }
       if (code != 0) return StatusOfExitCode(code);
     }
     return absl::OkStatus();

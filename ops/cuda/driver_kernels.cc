@@ -87,6 +87,7 @@ class CudaKernel final : public Kernel {
       for (size_t i = 0; i < launch.params.size(); ++i) {
         ready.addresses[i] = AddressOf(launch.params[i], args);
       }
+      if (launch.blocks == 0) continue;  // of no elements, on the way to some
       if (launch.copies && ready.addresses[0] == ready.addresses[1]) continue;
       if (ready.matmul != nullptr) {
         MILLRACE_RETURN_IF_ERROR(ready.matmul->Run(ready.addresses, args.native_stream));

@@ -182,6 +182,31 @@ class BudgetSweeper::Sweep {
            (problem_.ops[tensor.producer].can_repeat || NextReader(whole, now_) >= num_ops());
   }
 
+  // Nobody will need it, or it can be made again: by operations that can run again, back to what is
+  // there.
+  bool CanDoWithout(int32_t whole) {
+    const bool is_needed =
+        NextReader(whole, now_) < num_ops() || MissingReadersNeed(whole) < num_ops();
+    if (!is_needed) return true;
+    ++query_;
+    stack_.assign(1, whole);
+    while (!stack_.empty()) {
+      const BudgetTensor& tensor = problem_.tensors[stack_.back()];
+      stack_.pop_back();
+      if (tensor.producer < 0) continue;
+      const BudgetOp& op = problem_.ops[tensor.producer];
+      if (!op.can_repeat) return false;
+      ++work_;
+      for (const int32_t read : op.reads) {
+        const int32_t operand = Whole(read);
+        if (there_[operand] != 0 || stamp_[operand] == query_) continue;
+        stamp_[operand] = query_;
+        stack_.push_back(operand);
+      }
+    }
+    return true;
+  }
+
   // Makes it a candidate, by what it is worth now.
   void Offer(int32_t whole) {
     if (MayGo(whole)) heap_.push({WorthOf(whole), whole, ++version_[whole]});
@@ -192,6 +217,7 @@ class BudgetSweeper::Sweep {
       const Candidate least = heap_.top();
       heap_.pop();
       if (least.version != version_[least.tensor] || !MayGo(least.tensor)) continue;
+      if (!CanDoWithout(least.tensor)) continue;
       const double worth = WorthOf(least.tensor);
       if (heap_.empty() || worth <= heap_.top().worth) return least.tensor;
       heap_.push({worth, least.tensor, least.version});

@@ -97,10 +97,19 @@ TEST(FitStepsTest, WhatMustNotRunTwiceDoesNot) {
   EXPECT_FALSE(FitSteps(chain, {.budget_bytes = 8}).fits);
 }
 
+// What is made of something that cannot be made again stays: the dearer one goes.
+TEST(FitStepsTest, WhatCannotBeMadeAgainIsNotLetGo) {
+  BudgetProblem problem = ProblemOf({{}, {0}, {}, {}, {1, 2}}, {1, 8, 8, 16, 1}, {1, 1, 2, 1, 1});
+  problem.ops[0].can_repeat = false;
+  const FittedSteps fitted = FitSteps(problem, {.budget_bytes = 25});
+  ASSERT_TRUE(fitted.fits);
+  EXPECT_THAT(fitted.steps, ElementsAre(0, 1, 2, 3, 2, 4));
+}
+
 // The cheap large tensor goes, not the dear small ones.
 TEST(FitStepsTest, MakesAgainWhatIsCheapForItsBytes) {
-  const BudgetProblem problem = ProblemOf({{}, {}, {0, 1}, {2}, {3}, {0, 1, 4}},
-                                          {10, 10, 1, 16, 1, 1}, {100, 1, 1, 1, 1, 1});
+  const BudgetProblem problem =
+      ProblemOf({{}, {}, {0, 1}, {2}, {3}, {0, 1, 4}}, {10, 10, 1, 16, 1, 1}, {100, 1, 1, 1, 1, 1});
   const FittedSteps fitted = FitSteps(problem, {.budget_bytes = 28});
   ASSERT_TRUE(fitted.fits);
   EXPECT_THAT(fitted.steps, ElementsAre(0, 1, 2, 3, 4, 1, 5));

@@ -102,13 +102,11 @@ TEST(SelectPasses, ByLevelByNameAndWithout) {
   EXPECT_THAT(names({.level = kMaxLevel}), testing::Not(testing::Contains("lower-to-bf16")));
   EXPECT_THAT(names({.level = 0, .also = {"lower-to-bf16"}}),
               testing::ElementsAre("lift-nested-constants", "lower-to-bf16"));
-  EXPECT_THAT(names({.level = 0}),
-              testing::ElementsAre("lift-nested-constants"));
+  EXPECT_THAT(names({.level = 0}), testing::ElementsAre("lift-nested-constants"));
   // In the list's order, with what plans need.
   EXPECT_THAT(names({.only = {"merge-moves", "fold-constants"}}),
               testing::ElementsAre("fold-constants", "merge-moves", "lift-nested-constants"));
-  EXPECT_THAT(names({.without = {"merge-moves"}}),
-              testing::Not(testing::Contains("merge-moves")));
+  EXPECT_THAT(names({.without = {"merge-moves"}}), testing::Not(testing::Contains("merge-moves")));
 }
 
 TEST(SelectPasses, UnknownAndNeededPassesAreErrors) {

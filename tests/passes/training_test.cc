@@ -277,6 +277,32 @@ TEST(TrainingTest, AScaleTooLargeIsHalvedAndTheStepLeftOut) {
   EXPECT_EQ(trainer.Param("train/loss_scale"), 0x1p100);
 }
 
+TEST(TrainingTest, AScaleGrowsToNoInfinity) {
+  TrainingSpec spec = Mse(OptimizerKind::kSgd, 0.1);
+  spec.loss_scale = {kLargestLossScale, 1};
+  Trainer trainer(kLine, spec);
+  for (int i = 0; i < 3; ++i) trainer.Step(LineData());
+  EXPECT_EQ(trainer.Param("train/loss_scale"), kLargestLossScale);
+}
+
+// 65536 is infinite in f16.
+TEST(TrainingTest, AScaleBeyondHalfPrecisionStillTrains) {
+  TrainingSpec spec = Mse(OptimizerKind::kSgd, 0.1);
+  spec.loss_scale = {65536, 0};
+  Trainer trainer(R"(graph half
+    input x : f32[2,1]
+    param w : f16[1,1] trainable = splat 1
+    v = Cast(w) {to = "f32"}
+    y = MatMul(x, v)
+    output y
+  )",
+                  spec);
+  const std::map<std::string, Tensor> near = {{"x", F32({2, 1}, {1, 2})},
+                                              {"target", F32({2, 1}, {1.0625, 2.125})}};
+  trainer.Step(near);  // the gradient is 5 (1 - 1.0625); scaled it is 20480
+  EXPECT_NEAR(trainer.Param("w"), 1.03125, 1e-3);
+}
+
 TEST(TrainingTest, AScaleMovesWithUpdatesOfSeveralSteps) {
   TrainingSpec spec = Mse(OptimizerKind::kSgd, 0.1);
   spec.optimizer.accumulate = 2;
