@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The demo: sets up, builds `millrace`, trains a model on handwritten digits in some seconds,
-# classifies with it those it has not seen, and shows what rewriting is worth on ResNet-50.
+# classifies with it those it has not seen, trains again in little memory and over several devices,
+# shows what rewriting is worth on ResNet-50, and plans a model for a cluster.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -55,3 +56,8 @@ millrace run $resnet -O0 --input '*=rand:1' --warmup 1 --iterations 5
 millrace plan $resnet
 millrace run $resnet --input '*=rand:1' --warmup 1 --iterations 5
 millrace explain $resnet layer1/0/3/conv/conv
+
+# A model of 175 billion parameters on 1,024 GPUs that are not here: what to cut where, and how fast it would be.
+gpt=build/demo/gpt175b.json
+millrace model gpt --set parameters=175b --set batch=1536 --set tokens=2048 -o $gpt
+millrace plan $gpt --machine dgx-a100-pod --devices 1024 --mesh auto --precision bf16
