@@ -23,7 +23,7 @@ class FormMaker {
     FindVarying();
     f_.inner = LastOf(f_.space.is_map ? f_.space.outer : f_.space.reduce);
     if (!f_.space.is_map) ChooseForm();
-    f_.width = f_.form == RowForm::kColumns ? 1 : VectorWidth();
+    f_.width = f_.form == RowTeam::kColumns ? 1 : VectorWidth();
     if (f_.space.is_map) {
       const int64_t items = f_.space.Rows() / f_.width;
       f_.blocks = (items + kBlockThreads - 1) / kBlockThreads;
@@ -123,26 +123,26 @@ class FormMaker {
   void ChooseForm() {
     const int64_t inner_rows = f_.space.outer.empty() ? 1 : f_.space.outer.back().size;
     if (f_.space.inner_is_outer && !f_.space.reduce.empty() && inner_rows >= 4) {
-      f_.form = RowForm::kColumns;
+      f_.form = RowTeam::kColumns;
     }
   }
 
   void ChooseLanes() {
     const int64_t length = f_.space.Length(), packs = (length + f_.width - 1) / f_.width;
-    if (f_.form == RowForm::kColumns) {
+    if (f_.form == RowTeam::kColumns) {
       const int64_t inner_rows = f_.space.outer.back().size;
       f_.columns = std::min<int64_t>(32, std::bit_ceil(static_cast<uint64_t>(inner_rows)));
       f_.lanes = kBlockThreads / f_.columns;
       f_.column_blocks = (inner_rows + f_.columns - 1) / f_.columns;
       f_.blocks = f_.space.Rows() / inner_rows * f_.column_blocks;
     } else if (packs <= 32 * 8) {
-      f_.form = RowForm::kGroup;
+      f_.form = RowTeam::kGroup;
       f_.lanes =
           std::min<int64_t>(32, std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(packs, 1))));
       const int64_t rows = kBlockThreads / f_.lanes;
       f_.blocks = (f_.space.Rows() + rows - 1) / rows;
     } else {
-      f_.form = RowForm::kBlock;
+      f_.form = RowTeam::kBlock;
       f_.threads = packs >= 512 * 4 ? 512 : kBlockThreads;
       f_.lanes = f_.threads;
       f_.blocks = f_.space.Rows();

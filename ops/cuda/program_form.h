@@ -14,7 +14,7 @@ namespace millrace {
 inline constexpr int64_t kBlockThreads = 256;  // of all but long rows
 
 // How lanes share a row, and rows a block.
-enum class RowForm : uint8_t {
+enum class RowTeam : uint8_t {
   kGroup,    // `lanes` neighbours of a warp each
   kBlock,    // a block each
   kColumns,  // threads x, x + columns, ...: neighbours of a warp have neighbouring rows
@@ -30,7 +30,7 @@ struct ProgramForm {
 
   const SpaceDim* inner = nullptr;  // of `space`: along which a lane's elements are neighbours
   int64_t width = 1;                // of them
-  RowForm form = RowForm::kGroup;
+  RowTeam form = RowTeam::kGroup;
   int64_t threads = kBlockThreads, blocks = 1;
   int64_t lanes = 1, rounds = 1;           // of a row
   int64_t columns = 1, column_blocks = 1;  // kColumns

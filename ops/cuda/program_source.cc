@@ -300,19 +300,19 @@ class ProgramWriter {
   void DeclareRow() {
     const std::string count(CountType());
     switch (f_.form) {
-      case RowForm::kGroup:
+      case RowTeam::kGroup:
         Line(StrCat("const u32 lane = threadIdx.x % ", f_.lanes, ";"));
         Line(StrCat("const ", count, " place = static_cast<", count, ">(blockIdx.x) * ",
                     kBlockThreads / f_.lanes, " + threadIdx.x / ", f_.lanes, ";"));
         Line(StrCat("const bool active = place < ", f_.space.Rows(), ";"));
         Line(StrCat("[[maybe_unused]] const ", count, " row = active ? place : 0;"));
         break;
-      case RowForm::kBlock:
+      case RowTeam::kBlock:
         Line("const u32 lane = threadIdx.x;");
         Line("[[maybe_unused]] constexpr bool active = true;");
         Line(StrCat("[[maybe_unused]] const ", count, " row = blockIdx.x;"));
         break;
-      case RowForm::kColumns:
+      case RowTeam::kColumns:
         Line(StrCat("const u32 lane = threadIdx.x / ", f_.columns, ";"));
         Line(StrCat("const ", count, " column = static_cast<", count, ">(blockIdx.x % ",
                     f_.column_blocks, ") * ", f_.columns, " + threadIdx.x % ", f_.columns, ";"));
@@ -452,9 +452,9 @@ class ProgramWriter {
   std::string Combined(ScalarOp op, const std::string& part) const {
     const std::string_view name = ReductionName(op);
     switch (f_.form) {
-      case RowForm::kGroup:
+      case RowTeam::kGroup:
         return StrCat("ReduceLanes<", name, ", ", f_.lanes, ">(", part, ")");
-      case RowForm::kBlock:
+      case RowTeam::kBlock:
         return StrCat("ReduceBlock<", name, ", ", f_.lanes, ">(", part, ")");
       default:
         return StrCat("ReduceColumns<", name, ", ", f_.lanes, ", ", f_.columns, ">(", part, ")");
