@@ -18,7 +18,7 @@ namespace millrace {
 namespace {
 
 // One factor of a product.
-struct Factor {
+struct GemmFactor {
   ValueId value;
   NodeId transpose;  // that was before it; !valid(): none
 };
@@ -35,7 +35,7 @@ class TransposeAbsorber {
       Node& node = graph_.nodes[n];
       if ((node.op != "MatMul" && node.op != "Gemm") || !node.outputs[0].valid()) continue;
       if (!IsFloat(graph_.value(node.outputs[0]).type.dtype)) continue;  // Gemm's types
-      const Factor a = FactorAt(node, 0), b = FactorAt(node, 1);
+      const GemmFactor a = FactorAt(node, 0), b = FactorAt(node, 1);
       if (!a.transpose.valid() && !b.transpose.valid()) continue;
       if (RankOf(a.value) == 2 && RankOf(b.value) == 2) {
         BecomeGemm(NodeId(n), a, b);
@@ -56,10 +56,10 @@ class TransposeAbsorber {
   int RankOf(ValueId id) const { return graph_.value(id).type.shape.rank(); }
 
   // What a transposed matrix is of, if it is transposed in every step.
-  Factor FactorAt(const Node& reader, size_t input) const {
+  GemmFactor FactorAt(const Node& reader, size_t input) const {
     const ValueId id = reader.inputs[input];
     const Value& value = graph_.value(id);
-    const Factor as_it_is{id, NodeId()};
+    const GemmFactor as_it_is{id, NodeId()};
     if (value.kind != ValueKind::kResult || value.bounded || frozen_[id.index] != 0) {
       return as_it_is;
     }
@@ -78,10 +78,10 @@ class TransposeAbsorber {
     return !graph_.value(node.inputs[0]).bounded && NumElements(shape) > 0;
   }
 
-  void BecomeGemm(NodeId id, const Factor& a, const Factor& b) {
+  void BecomeGemm(NodeId id, const GemmFactor& a, const GemmFactor& b) {
     Node& node = graph_.node(id);
     std::vector<std::string> names, origin;
-    for (const Factor* factor : {&a, &b}) {
+    for (const GemmFactor* factor : {&a, &b}) {
       if (!factor->transpose.valid()) continue;
       if (factor == &b && b.transpose == a.transpose) continue;
       names.push_back(graph_.node(factor->transpose).name);

@@ -21,8 +21,8 @@
 namespace millrace {
 namespace {
 
-constexpr int kMaxFollowed = 64;     // cuts and joins in a row
-constexpr size_t kMaxJoined = 1024;  // operands of one Concat
+constexpr int kMaxCutsFollowed = 64;  // cuts and joins in a row
+constexpr size_t kMaxJoined = 1024;   // operands of one Concat
 
 // The elements begin + [0, size) of a value, along each dim.
 struct Box {
@@ -147,7 +147,7 @@ class CutMerger {
   // As far up as it goes; how many nodes that are.
   int FollowAllTheWay(Box& box, const Node& reader, std::vector<NodeId>* passed) {
     int followed = 0;
-    for (; followed < kMaxFollowed; ++followed) {
+    for (; followed < kMaxCutsFollowed; ++followed) {
       const ValueId of = box.of;
       if (!FollowUp(box, reader)) break;
       if (passed != nullptr) passed->push_back(value(of).producer);

@@ -46,7 +46,7 @@ struct OrderedProblem {
 };
 
 // Steps, and the program made of them.
-struct Candidate {
+struct FitAttempt {
   const OrderedProblem* from = nullptr;
   FittedSteps fitted;
   Graph graph;
@@ -94,8 +94,8 @@ class GraphFitter {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Candidate> Make(const OrderedProblem& ordered, FittedSteps fitted) {
-    Candidate candidate{&ordered, std::move(fitted), {}, {}, 0};
+  absl::StatusOr<FitAttempt> Make(const OrderedProblem& ordered, FittedSteps fitted) {
+    FitAttempt candidate{&ordered, std::move(fitted), {}, {}, 0};
     RepeatedGraph repeated = RepeatNodes(ordered.graph, ordered.problem, candidate.fitted.steps);
     EmitOptions emit = options_.emit;
     for (const NodeId id : repeated.source) {
@@ -122,7 +122,7 @@ class GraphFitter {
         target = (low + high) / 2;
         continue;
       }
-      MILLRACE_ASSIGN_OR_RETURN(Candidate made, Make(ordered, std::move(fitted)));
+      MILLRACE_ASSIGN_OR_RETURN(FitAttempt made, Make(ordered, std::move(fitted)));
       const double off = budget - static_cast<double>(made.bytes);
       const bool fits = off >= 0, is_free = made.fitted.measure.num_repeats == 0;
       (fits ? low : high) = target;
@@ -134,7 +134,7 @@ class GraphFitter {
     return absl::OkStatus();
   }
 
-  void Take(Candidate candidate) {
+  void Take(FitAttempt candidate) {
     if (!smallest_.has_value() || candidate.bytes < smallest_->bytes) smallest_ = candidate;
     if (candidate.bytes > options_.budget_bytes) return;
     if (best_.has_value() &&
@@ -155,7 +155,7 @@ class GraphFitter {
                                  : FitSteps(ordered.problem.problem,
                                             {.budget_bytes = target, .max_work = kRoundWork});
         if (!fitted.fits) continue;
-        MILLRACE_ASSIGN_OR_RETURN(Candidate made, Make(ordered, std::move(fitted)));
+        MILLRACE_ASSIGN_OR_RETURN(FitAttempt made, Make(ordered, std::move(fitted)));
         Take(std::move(made));
       }
     }
@@ -213,7 +213,7 @@ class GraphFitter {
     return absl::StrFormat("%.1f %%", once_us > 0 ? 100 * measure.repeat_us / once_us : 0.0);
   }
 
-  static std::string LiveAtPeak(const Candidate& candidate) {
+  static std::string LiveAtPeak(const FitAttempt& candidate) {
     PlanBundle plan;
     plan.graph = candidate.graph;
     plan.programs.push_back(candidate.program);
@@ -235,7 +235,7 @@ class GraphFitter {
   }
 
   // --- What is said about it ---
-  FittedGraph Finish(Candidate& best) const {
+  FittedGraph Finish(FitAttempt& best) const {
     FittedGraph result;
     const StepsMeasure& measure = best.fitted.measure;
     result.records.push_back(
@@ -252,7 +252,7 @@ class GraphFitter {
     return result;
   }
 
-  void AppendTensors(const Candidate& best, std::vector<RewriteRecord>& records) const {
+  void AppendTensors(const FitAttempt& best, std::vector<RewriteRecord>& records) const {
     const BudgetProblem& problem = best.from->problem.problem;
     std::vector<int32_t> runs(problem.ops.size(), 0);
     for (const int32_t op : best.fitted.steps) ++runs[op];
@@ -298,7 +298,7 @@ class GraphFitter {
   VariantMemo memo_;
   const std::vector<const KernelVariant*> variants_;  // by node of `graph_`
   std::vector<OrderedProblem> problems_;
-  std::optional<Candidate> best_, smallest_;
+  std::optional<FitAttempt> best_, smallest_;
 };
 
 }  // namespace

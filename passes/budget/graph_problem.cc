@@ -14,7 +14,7 @@ namespace millrace {
 namespace {
 
 // Constants of no more may be gone from the plan, with the views that read them.
-constexpr int64_t kLittleBytes = 1024;
+constexpr int64_t kLittleTensorBytes = 1024;
 
 int64_t AlignedBytes(const TensorType& type) {
   const int64_t bytes = ByteSize(type);
@@ -48,7 +48,7 @@ class BudgetProblemMaker {
     }
     for (const ValueId id : graph_.constants) {
       const int64_t bytes = AlignedBytes(TypeOf(id));
-      if (bytes > kLittleBytes) result_.problem.fixed_bytes += bytes;
+      if (bytes > kLittleTensorBytes) result_.problem.fixed_bytes += bytes;
     }
     for (const ValueId id : graph_.inputs) AddTensor(id, -1);
     for (size_t n = 0; n < graph_.nodes.size(); ++n) AddNode(NodeId(n));
