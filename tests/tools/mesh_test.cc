@@ -17,7 +17,7 @@ using Arguments = std::vector<std::string>;
 constexpr double kLossTolerance = 1e-4;
 
 std::string Untrained() { return SourceFile("tests/data/digits/untrained.json"); }
-std::string Digits() { return SourceFile("tests/data/digits/digits.json"); }
+std::string MeshDigits() { return SourceFile("tests/data/digits/digits.json"); }
 std::string DigitsData() { return SourceFile("tests/data/digits/digits.csv.gz"); }
 
 // An epoch on the digits; the loss of its last epoch, and the saved weights.
@@ -60,7 +60,7 @@ TEST(Mesh, TrainsAsOneDeviceDoesAndTheSameEachTime) {
 
 TEST(Mesh, APlanIsWrittenCheckedSimulatedAndRun) {
   const std::string plan = TestPath("spread-plan.json");
-  const CommandResult planned = RunMillrace({"plan", Digits(), "--set", "N=8", "--mesh", "data=2",
+  const CommandResult planned = RunMillrace({"plan", MeshDigits(), "--set", "N=8", "--mesh", "data=2",
                                              "--cpu-devices", "2", "--output", plan});
   ASSERT_EQ(planned.exit_code, 0) << planned.err;
   EXPECT_THAT(planned.out, HasSubstr("cpu:0, cpu:1"));
@@ -70,7 +70,7 @@ TEST(Mesh, APlanIsWrittenCheckedSimulatedAndRun) {
   EXPECT_EQ(simulated.exit_code, 0) << simulated.err;
   const CommandResult spread = RunMillrace({"run", plan, "--input", "image=rand:1", "--json"});
   const CommandResult one =
-      RunMillrace({"run", Digits(), "--set", "N=8", "--input", "image=rand:1", "--json"});
+      RunMillrace({"run", MeshDigits(), "--set", "N=8", "--input", "image=rand:1", "--json"});
   ASSERT_EQ(spread.exit_code, 0) << spread.err;
   ASSERT_EQ(one.exit_code, 0) << one.err;
   EXPECT_NEAR(spread.Json()["outputs"][0]["max"].get<double>(),
@@ -79,7 +79,7 @@ TEST(Mesh, APlanIsWrittenCheckedSimulatedAndRun) {
 
 TEST(Mesh, WhatCannotBeIsRefusedWithTheReason) {
   const auto fails = [](const Arguments& more, std::string_view message) {
-    Arguments arguments = {"plan", Digits(), "--set", "N=8"};
+    Arguments arguments = {"plan", MeshDigits(), "--set", "N=8"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const CommandResult result = RunMillrace(arguments);
     EXPECT_EQ(result.exit_code, 2) << result.err;
@@ -97,7 +97,7 @@ TEST(Mesh, WhatCannotBeIsRefusedWithTheReason) {
 TEST(Mesh, AGraphThatIsSpreadAlreadyIsNotSpreadAnew) {
   const std::string lowered = TestPath("lowered.json");
   const CommandResult optimized =
-      RunMillrace({"optimize", Digits(), "--set", "N=8", "--mesh", "data=2", "-o", lowered});
+      RunMillrace({"optimize", MeshDigits(), "--set", "N=8", "--mesh", "data=2", "-o", lowered});
   ASSERT_EQ(optimized.exit_code, 0) << optimized.err;
   EXPECT_EQ(RunMillrace({"run", lowered, "--input", "image=rand:1"}).exit_code, 0);
   for (const Arguments& more : {Arguments{"--shard", "fc1.weight=data:0"}, {"--zero", "1"}}) {
@@ -111,7 +111,7 @@ TEST(Mesh, AGraphThatIsSpreadAlreadyIsNotSpreadAnew) {
 
 TEST(Mesh, SimulateSplitsThisMachineAsTheMeshTakes) {
   const CommandResult result =
-      RunMillrace({"simulate", Digits(), "--set", "N=8", "--mesh", "data=2"});
+      RunMillrace({"simulate", MeshDigits(), "--set", "N=8", "--mesh", "data=2"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
 }
 
