@@ -25,8 +25,7 @@ struct GemmFactor {
 
 class TransposeAbsorber {
  public:
-  TransposeAbsorber(Graph& graph, PassContext& context)
-      : graph_(graph), context_(context), frozen_(FrozenValues(graph)) {}
+  TransposeAbsorber(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
 
   absl::StatusOr<bool> Run() {
     bool changed = false;
@@ -56,13 +55,11 @@ class TransposeAbsorber {
   int RankOf(ValueId id) const { return graph_.value(id).type.shape.rank(); }
 
   // What a transposed matrix is of, if it is transposed in every step.
-  GemmFactor FactorAt(const Node& reader, size_t input) const {
+  GemmFactor FactorAt(const Node& reader, size_t input) {
     const ValueId id = reader.inputs[input];
     const Value& value = graph_.value(id);
     const GemmFactor as_it_is{id, NodeId()};
-    if (value.kind != ValueKind::kResult || value.bounded || frozen_[id.index] != 0) {
-      return as_it_is;
-    }
+    if (value.kind != ValueKind::kResult || value.bounded) return as_it_is;
     const Node& node = graph_.node(value.producer);
     if (node.op != "Transpose" || RankOf(id) != 2 || node.device != reader.device ||
         node.stream != reader.stream) {
@@ -70,6 +67,8 @@ class TransposeAbsorber {
     }
     const std::vector<int64_t> perm = node.attrs.Ints("perm");
     if (!perm.empty() && perm[0] == 0) return as_it_is;
+    if (frozen_.empty()) frozen_ = FrozenValues(graph_);
+    if (frozen_[id.index] != 0) return as_it_is;
     return {node.inputs[0], value.producer};
   }
 
@@ -142,7 +141,7 @@ class TransposeAbsorber {
 
   Graph& graph_;
   PassContext& context_;
-  const std::vector<uint8_t> frozen_;
+  std::vector<uint8_t> frozen_;  // by value, when first asked
 };
 
 }  // namespace

@@ -113,6 +113,7 @@ class AlgebraRewriter {
     const auto rules = rules_of_op_.find(graph().node(id).op);
     if (rules == rules_of_op_.end()) return false;
     for (const AlgebraRule* rule : rules->second) {
+      if (!MightMatch(*rule, graph().node(id))) continue;
       AlgebraMatch match;
       if (Matches(rule->from, graph().node(id), graph().node(id), match) && Holds(*rule, match) &&
           Pays(*rule, match) && Apply(*rule, match, id)) {
@@ -123,6 +124,25 @@ class AlgebraRewriter {
   }
 
   // --- Matching ---
+  // What can be told at a glance: most nodes match nothing.
+  bool MightMatch(const AlgebraRule& rule, const Node& node) const {
+    if (node.inputs.empty() || !node.inputs[0].valid()) return false;
+    const bool is_of_types = rule.from.op != "Not" && rule.from.op != "Where";
+    if (is_of_types && !HasTypes(graph().value(node.inputs[0]).type.dtype, rule.types))
+      return false;
+    for (const AlgebraTerm& operand : rule.from.operands) {
+      if (operand.op.empty() && !operand.is_constant()) continue;
+      const bool there = std::ranges::any_of(node.inputs, [&](ValueId id) {
+        if (!id.valid()) return false;
+        const Value& value = graph().value(id);
+        if (operand.op.empty()) return value.kind == ValueKind::kConstant;
+        return value.kind == ValueKind::kResult && graph().node(value.producer).op == operand.op;
+      });
+      if (!there) return false;
+    }
+    return true;
+  }
+
   bool Matches(const AlgebraTerm& term, const Node& node, const Node& root, AlgebraMatch& match) {
     if (node.op != term.op || node.inputs.size() != term.operands.size()) return false;
     if (node.outputs.size() != 1 || !node.outputs[0].valid() || !node.subgraphs.empty())
