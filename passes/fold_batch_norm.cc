@@ -187,6 +187,8 @@ class BatchNormFinder {
 }  // namespace
 
 absl::StatusOr<bool> FoldBatchNorm(Graph& graph, PassContext& context) {
+  const auto is_norm = [](const Node& node) { return node.op == "BatchNormalization"; };
+  if (std::ranges::none_of(graph.nodes, is_norm)) return false;
   const std::vector<BatchNormFold> folds = BatchNormFinder(graph, context).Run();
   if (folds.empty()) return false;
   GraphBuilder builder(std::move(graph));
