@@ -253,7 +253,13 @@ class CutMerger {
     const int axis = AxisOf(node, value(node.outputs[0]).type.shape.rank());
     std::vector<NodeId> passed;
     std::vector<ValueId> parts = FlattenedJoin(node, axis, passed);
-    JoinBoxes(node, axis, parts, passed);
+    std::vector<ValueId> joined = parts;
+    std::vector<NodeId> cuts;
+    JoinBoxes(node, axis, joined, cuts);
+    if (joined.size() == 1) {  // else the parts may lie in place as well as the whole
+      parts = std::move(joined);
+      passed.insert(passed.end(), cuts.begin(), cuts.end());
+    }
     if (parts == node.inputs) return;
     std::string result = StrCat("'", node.name, "' joins ", parts.size(), " values");
     if (parts.size() == 1 && value(parts[0]).type == value(node.outputs[0]).type) {

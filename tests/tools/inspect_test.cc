@@ -170,7 +170,7 @@ TEST(Plan, MoreMemoryThanThereIsExits4WithTheBytes) {
                                            "\"max\": 4398046511104, \"default\": 274877906944"));
   const CommandResult result = RunMillrace({"plan", graph});
   EXPECT_EQ(result.exit_code, 4) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("cpu:0"));
+  EXPECT_THAT(result.err, HasSubstr("the smallest budget that works is 4398046511168 bytes"));
 }
 
 TEST(Check, GoodGraphAndGoodPlan) {
