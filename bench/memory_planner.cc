@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/instance_files.h"
 #include "graph/files.h"
 #include "graph/strings.h"
 #include "passes/memory/instance_csv.h"
@@ -20,6 +21,8 @@
 
 namespace millrace {
 namespace {
+
+constexpr std::string_view kInstanceEndings[] = {".csv"};
 
 struct Flags {
   std::vector<std::string> paths;
@@ -32,24 +35,6 @@ struct Flags {
 const std::map<std::string, double, std::less<>> kPublishedMs = {
     {"A.1048576", 4910}, {"B.1048576", 3661}, {"C.1048576", 637},  {"D.1048576", 2674},
     {"E.1048576", 3717}, {"F.1048576", 5358}, {"G.1048576", 1181}, {"H.1048576", 1808}};
-
-std::vector<std::string> ListFiles(const std::vector<std::string>& paths) {
-  std::vector<std::string> files;
-  for (const std::string& path : paths) {
-    std::error_code error;
-    if (!std::filesystem::is_directory(path, error)) {
-      files.push_back(path);
-      continue;
-    }
-    std::vector<std::string> found;
-    for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
-      if (entry.path().extension() == ".csv") found.push_back(entry.path());
-    }
-    std::sort(found.begin(), found.end());
-    files.insert(files.end(), found.begin(), found.end());
-  }
-  return files;
-}
 
 // The number between the last two dots of "A.1048576.csv"; 0 when there is none.
 int64_t CapacityInName(const std::string& file) {
@@ -96,7 +81,7 @@ absl::Status PackFile(const std::string& file, const Flags& flags) {
 absl::Status Run(const Flags& flags) {
   std::printf("%-16s %8s %12s %12s %11s %13s %11s\n", "instance", "buffers", "bound", "height",
               "gap", "time", "published");
-  for (const std::string& file : ListFiles(flags.paths)) {
+  for (const std::string& file : InstanceFiles(flags.paths, kInstanceEndings)) {
     MILLRACE_RETURN_IF_ERROR(PackFile(file, flags));
   }
   return absl::OkStatus();

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/instance_files.h"
 #include "bench/iopddl/instance.h"
 #include "graph/files.h"
 #include "graph/strings.h"
@@ -18,30 +19,13 @@
 namespace millrace {
 namespace {
 
+constexpr std::string_view kInstanceEndings[] = {".json", ".json.gz"};
+
 struct IopddlFlags {
   std::vector<std::string> paths;
   std::string results;
   StrategySolverOptions solver = {.max_work = INT64_MAX, .max_seconds = 60, .threads = 2};
 };
-
-std::vector<std::string> IopddlFiles(const std::vector<std::string>& paths) {
-  std::vector<std::string> files;
-  for (const std::string& path : paths) {
-    std::error_code error;
-    if (!std::filesystem::is_directory(path, error)) {
-      files.push_back(path);
-      continue;
-    }
-    std::vector<std::string> found;
-    for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
-      const std::string name = entry.path().filename();
-      if (name.ends_with(".json") || name.ends_with(".json.gz")) found.push_back(entry.path());
-    }
-    std::sort(found.begin(), found.end());
-    files.insert(files.end(), found.begin(), found.end());
-  }
-  return files;
-}
 
 // "folder/A.json.gz" is instance "A".
 std::string InstanceName(const std::string& file) {
@@ -87,7 +71,7 @@ absl::Status RunIopddl(const IopddlFlags& flags) {
   std::printf("%-10s %7s %7s %7s %16s %16s %8s %16s %10s\n", "instance", "nodes", "edges", "vars",
               "cost", "best published", "ratio", "lower bound", "time");
   double sum = 0;
-  const std::vector<std::string> files = IopddlFiles(flags.paths);
+  const std::vector<std::string> files = InstanceFiles(flags.paths, kInstanceEndings);
   for (const std::string& file : files) {
     MILLRACE_ASSIGN_OR_RETURN(const double ratio, SolveInstance(file, flags, published));
     sum += ratio;

@@ -2,6 +2,7 @@
 // index picks a row. Negative indices count from the end; others out of range are the input's
 // fault.
 #include "graph/strings.h"
+#include "ops/axes.h"
 #include "ops/cpu/copy_rows.h"
 #include "ops/cpu/kernel_families.h"
 
@@ -57,12 +58,11 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelRequest& request) {
   const Shape& shape = query.inputs[0]->shape;
   int64_t axis = query.attrs.Int("axis", 0);
   if (axis < 0) axis += shape.rank();
-  GatherPlan plan;
-  plan.outer = NumElements(Shape(shape.dims().first(axis)));
-  plan.axis_size = shape[static_cast<int>(axis)];
-  plan.row_bytes =
-      NumElements(Shape(shape.dims().subspan(axis + 1))) * SizeOf(query.inputs[0]->dtype);
-  plan.count = NumElements(query.inputs[1]->shape);
+  const AxisView view = ViewAround(shape, static_cast<int>(axis));
+  const GatherPlan plan{.outer = view.outer,
+                        .axis_size = view.size,
+                        .row_bytes = view.inner * SizeOf(query.inputs[0]->dtype),
+                        .count = NumElements(query.inputs[1]->shape)};
   if (query.inputs[1]->dtype == DType::kI32) return std::make_unique<GatherKernel<int32_t>>(plan);
   return std::make_unique<GatherKernel<int64_t>>(plan);
 }

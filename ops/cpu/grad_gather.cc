@@ -4,39 +4,35 @@
 #include <algorithm>
 
 #include "graph/strings.h"
+#include "ops/axes.h"
 #include "ops/cpu/kernel_families.h"
 #include "ops/cpu/team.h"
 
 namespace millrace {
 namespace {
 
-struct ScatterAddPlan {
-  int64_t outer = 1, axis_size = 0;
-  int64_t row = 0;    // elements
-  int64_t count = 0;  // indices
-};
-
 template <typename Index>
 class GradGatherKernel final : public Kernel {
  public:
-  GradGatherKernel(const ScatterAddPlan& plan, int threads) : plan_(plan), threads_(threads) {}
+  GradGatherKernel(const AxisView& view, int64_t count, int threads)
+      : view_(view), count_(count), threads_(threads) {}
 
   absl::Status Run(const KernelArgs& args) override {
     const auto* dy = static_cast<const float*>(args.inputs[0]);
     const auto* indices = static_cast<const Index*>(args.inputs[1]);
     auto* dx = static_cast<float*>(args.outputs[0]);
-    for (int64_t i = 0; i < plan_.count; ++i) {
-      if (indices[i] < -plan_.axis_size || indices[i] >= plan_.axis_size) {
+    for (int64_t i = 0; i < count_; ++i) {
+      if (indices[i] < -view_.size || indices[i] >= view_.size) {
         return BadInputError(StrCat("grad.Gather: index ", indices[i], " (element ", i,
-                                    " of 'indices') is out of range [", -plan_.axis_size, ",",
-                                    plan_.axis_size, ")"));
+                                    " of 'indices') is out of range [", -view_.size, ",",
+                                    view_.size, ")"));
       }
     }
-    const int64_t rows = plan_.outer * plan_.axis_size;
-    ParallelFor(threads_, rows, rows * plan_.row, 1, [&](int64_t begin, int64_t end) {
-      std::fill(dx + begin * plan_.row, dx + end * plan_.row, 0.0f);
-      for (int64_t o = 0; o < plan_.outer; ++o) {
-        AddSlices(dy + o * plan_.count * plan_.row, indices, dx, o * plan_.axis_size, begin, end);
+    const int64_t rows = view_.outer * view_.size;
+    ParallelFor(threads_, rows, rows * view_.inner, 1, [&](int64_t begin, int64_t end) {
+      std::fill(dx + begin * view_.inner, dx + end * view_.inner, 0.0f);
+      for (int64_t o = 0; o < view_.outer; ++o) {
+        AddSlices(dy + o * count_ * view_.inner, indices, dx, o * view_.size, begin, end);
       }
     });
     return absl::OkStatus();
@@ -46,18 +42,19 @@ class GradGatherKernel final : public Kernel {
   // Slices for rows [first, first + axis_size), of which [begin, end) are to be done.
   void AddSlices(const float* dy, const Index* indices, float* dx, int64_t first, int64_t begin,
                  int64_t end) const {
-    if (first >= end || first + plan_.axis_size <= begin) return;
-    for (int64_t i = 0; i < plan_.count; ++i) {
+    if (first >= end || first + view_.size <= begin) return;
+    for (int64_t i = 0; i < count_; ++i) {
       const auto index = static_cast<int64_t>(indices[i]);
-      const int64_t row = first + (index < 0 ? index + plan_.axis_size : index);
+      const int64_t row = first + (index < 0 ? index + view_.size : index);
       if (row < begin || row >= end) continue;
-      const float* from = dy + i * plan_.row;
-      float* to = dx + row * plan_.row;
-      for (int64_t e = 0; e < plan_.row; ++e) to[e] += from[e];
+      const float* from = dy + i * view_.inner;
+      float* to = dx + row * view_.inner;
+      for (int64_t e = 0; e < view_.inner; ++e) to[e] += from[e];
     }
   }
 
-  const ScatterAddPlan plan_;
+  const AxisView view_;  // of the result
+  const int64_t count_;  // indices
   const int threads_;
 };
 
@@ -74,15 +71,12 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareGradGather(const KernelRequest& r
   const Shape& shape = query.outputs[0]->shape;
   int64_t axis = query.attrs.Int("axis", 0);
   if (axis < 0) axis += shape.rank();
-  ScatterAddPlan plan;
-  plan.outer = NumElements(Shape(shape.dims().first(axis)));
-  plan.axis_size = shape[static_cast<int>(axis)];
-  plan.row = NumElements(Shape(shape.dims().subspan(axis + 1)));
-  plan.count = NumElements(query.inputs[1]->shape);
+  const AxisView view = ViewAround(shape, static_cast<int>(axis));
+  const int64_t count = NumElements(query.inputs[1]->shape);
   if (query.inputs[1]->dtype == DType::kI32) {
-    return std::make_unique<GradGatherKernel<int32_t>>(plan, request.threads);
+    return std::make_unique<GradGatherKernel<int32_t>>(view, count, request.threads);
   }
-  return std::make_unique<GradGatherKernel<int64_t>>(plan, request.threads);
+  return std::make_unique<GradGatherKernel<int64_t>>(view, count, request.threads);
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ int64_t ProductOfDims(const std::vector<int64_t>& dims) {
 }
 
 // nullopt: the library does not see it so (pads that differ by side, sizes of 64 bits, f64).
-std::optional<CudaConvolution> CallOf(const Convolution& conv, DType dtype,
-                                      CudaConvolution::Kind kind) {
+std::optional<CudaConvolution> ConvolutionCallOf(const Convolution& conv, DType dtype,
+                                                 CudaConvolution::Kind kind) {
   const Window& window = conv.window;
   const int dims = std::max(2, window.rank);
   CudaConvolution call;
@@ -60,19 +60,14 @@ std::optional<CudaConvolution> CallOf(const Convolution& conv, DType dtype,
 }
 
 CudaWork WorkOfConvolution(const CudaConvolution& call, std::vector<CudaParam> operands) {
-  CudaWork work;
   CudaLaunch launch;
   launch.function = "cudnn";
-  launch.params = std::move(operands);
-  const int64_t workspace = call.workspace_bytes + CudaConvolution::kWorkspaceAlignment;
-  launch.params.insert(launch.params.begin() + 3, ScratchParam(0, workspace, true, true));
   launch.convolution = call;
-  work.scratch_bytes = workspace;
-  work.launches.push_back(std::move(launch));
-  return work;
+  return LibraryWork(std::move(launch), std::move(operands), call.workspace_bytes,
+                     CudaConvolution::kWorkspaceAlignment);
 }
 
-std::optional<CudaWork> PlainLibraryWork(const NodeQuery& query) {
+std::optional<CudaWork> PlainConvolutionWork(const NodeQuery& query) {
   using Kind = CudaConvolution::Kind;
   if (!HasOutput(query, 0) || query.inputs.size() < 2) return std::nullopt;
   const Shape &a = query.inputs[0]->shape, &b = query.inputs[1]->shape;
@@ -89,7 +84,7 @@ std::optional<CudaWork> PlainLibraryWork(const NodeQuery& query) {
     conv = ConvolutionOf(query.attrs, a, result);
   }
   if (!conv.ok()) return std::nullopt;
-  std::optional<CudaConvolution> call = CallOf(*conv, query.inputs[0]->dtype, kind);
+  std::optional<CudaConvolution> call = ConvolutionCallOf(*conv, query.inputs[0]->dtype, kind);
   if (!call.has_value()) return std::nullopt;
   std::vector<CudaParam> operands = {InputParam(query, 0), InputParam(query, 1),
                                      OutputParam(query, 0)};
@@ -134,10 +129,10 @@ std::optional<CudaConvolution> WithLibraryEpilogue(const FusedProduct& product,
 }
 
 std::optional<CudaWork> LibraryConvolutionWork(const NodeQuery& query) {
-  if (query.op != "fused.Conv") return PlainLibraryWork(query);
+  if (query.op != "fused.Conv") return PlainConvolutionWork(query);
   const std::optional<FusedProduct> product = FusedProductOf(query);
   if (!product.has_value()) return std::nullopt;
-  std::optional<CudaWork> plain = PlainLibraryWork(product->plain);
+  std::optional<CudaWork> plain = PlainConvolutionWork(product->plain);
   if (!plain.has_value()) return std::nullopt;
   const std::optional<CudaConvolution> call =
       WithLibraryEpilogue(*product, *plain->launches[0].convolution);

@@ -34,4 +34,15 @@ CudaLaunch NamedLaunch(std::string_view what, std::string_view source) {
   return launch;
 }
 
+CudaWork LibraryWork(CudaLaunch launch, std::vector<CudaParam> operands, int64_t workspace_bytes,
+                     int64_t alignment) {
+  CudaWork work;
+  work.scratch_bytes = workspace_bytes + alignment;
+  launch.params = std::move(operands);
+  launch.params.insert(launch.params.begin() + 3,
+                       ScratchParam(0, work.scratch_bytes, /*reads=*/true, /*writes=*/true));
+  work.launches.push_back(std::move(launch));
+  return work;
+}
+
 }  // namespace millrace

@@ -51,6 +51,11 @@ CudaParam InputParam(const NodeQuery& query, size_t i);
 CudaParam OutputParam(const NodeQuery& query, size_t i);
 CudaParam ScratchParam(int64_t offset_bytes, int64_t size_bytes, bool reads, bool writes);
 
+// One call of a library (`launch` holds it), with a workspace after its first three operands that
+// it rounds up to `alignment` itself.
+CudaWork LibraryWork(CudaLaunch launch, std::vector<CudaParam> operands, int64_t workspace_bytes,
+                     int64_t alignment);
+
 // Blocks of one launch, at most; more work than that has no kernel.
 inline constexpr int64_t kMaxBlocks = (int64_t{1} << 31) - 1;
 

@@ -26,7 +26,7 @@ std::optional<int64_t> BatchStride(const Shape& own, const Shape& batch, int64_t
 bool IsLibraryType(DType dtype) { return IsFloat(dtype); }
 
 // How the library sees the product, without activation. nullopt: it does not.
-std::optional<CudaMatMul> CallOf(const NodeQuery& query, const MatMulSpec& spec) {
+std::optional<CudaMatMul> MatMulCallOf(const NodeQuery& query, const MatMulSpec& spec) {
   CudaMatMul call;
   call.dtype = query.inputs[0]->dtype;
   const bool fits = std::max({spec.m, spec.n, spec.k}) <= kMaxLibrarySize && spec.k > 0;
@@ -57,28 +57,23 @@ std::optional<CudaMatMul> CallOf(const NodeQuery& query, const MatMulSpec& spec)
   return call;
 }
 
-CudaWork WorkOfCall(const CudaMatMul& call, std::vector<CudaParam> operands) {
-  CudaWork work;
+CudaWork WorkOfMatMul(const CudaMatMul& call, std::vector<CudaParam> operands) {
   CudaLaunch launch;
   launch.function = "cublaslt";
-  launch.params = std::move(operands);
-  const int64_t workspace = call.workspace_bytes + CudaMatMul::kWorkspaceAlignment;
-  launch.params.insert(launch.params.begin() + 3, ScratchParam(0, workspace, true, true));
   launch.matmul = call;
-  work.scratch_bytes = workspace;
-  work.launches.push_back(std::move(launch));
-  return work;
+  return LibraryWork(std::move(launch), std::move(operands), call.workspace_bytes,
+                     CudaMatMul::kWorkspaceAlignment);
 }
 
-std::optional<CudaWork> PlainLibraryWork(const NodeQuery& query) {
+std::optional<CudaWork> PlainMatMulWork(const NodeQuery& query) {
   const std::optional<MatMulSpec> spec = MatMulSpecOf(query);
   if (!spec.has_value()) return std::nullopt;
-  const std::optional<CudaMatMul> call = CallOf(query, *spec);
+  const std::optional<CudaMatMul> call = MatMulCallOf(query, *spec);
   if (!call.has_value()) return std::nullopt;
   std::vector<CudaParam> operands = {InputParam(query, 0), InputParam(query, 1),
                                      OutputParam(query, 0)};
   if (spec->has_c) operands.push_back(InputParam(query, 2));
-  return WorkOfCall(*call, std::move(operands));
+  return WorkOfMatMul(*call, std::move(operands));
 }
 
 // --- Epilogues -----------------------------------------------------------------------------------
@@ -146,10 +141,10 @@ std::optional<CudaMatMul> WithLibraryEpilogue(const FusedProduct& product, CudaM
 }
 
 std::optional<CudaWork> LibraryMatMulWork(const NodeQuery& query) {
-  if (query.op != "fused.MatMul") return PlainLibraryWork(query);
+  if (query.op != "fused.MatMul") return PlainMatMulWork(query);
   const std::optional<FusedProduct> product = FusedProductOf(query);
   if (!product.has_value()) return std::nullopt;
-  std::optional<CudaWork> plain = PlainLibraryWork(product->plain);
+  std::optional<CudaWork> plain = PlainMatMulWork(product->plain);
   if (!plain.has_value()) return std::nullopt;
   const std::optional<CudaMatMul> call = WithLibraryEpilogue(*product, *plain->launches[0].matmul);
   if (!call.has_value()) return WithEpilogue(*product, query, *std::move(plain), "matmul");
@@ -159,7 +154,7 @@ std::optional<CudaWork> LibraryMatMulWork(const NodeQuery& query) {
     if (HasInput(product->plain, i)) operands.push_back(InputParam(query, i));
   }
   if (!product->operands.empty()) operands.push_back(InputParam(query, product->first_operand));
-  return WorkOfCall(*call, std::move(operands));
+  return WorkOfMatMul(*call, std::move(operands));
 }
 
 }  // namespace
